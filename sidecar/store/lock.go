@@ -1,0 +1,203 @@
+package store
+
+import "strings"
+
+// lock is a named lock with its holders: one exclusive holder, or any number of shared ones. A lock without holders has no entry.
+type lock struct {
+	deadline
+	space  *space
+	key    string
+	shared bool
+	holds  []hold
+}
+
+func (l *lock) drop(sh *shard) {
+	sh.due.schedule(l, 0)
+	delete(l.space.locks, l.key)
+	sh.tidy(l.space)
+}
+
+// prune removes the holds whose lease is over.
+func (l *lock) prune(now int64) {
+	kept := l.holds[:0]
+	for _, h := range l.holds {
+		if h.live(now) {
+			kept = append(kept, h)
+		}
+	}
+	clear(l.holds[len(kept):])
+	l.holds = kept
+}
+
+// find returns the index of the token's hold, or -1.
+func (l *lock) find(token []byte) int {
+	for i := range l.holds {
+		if l.holds[i].is(token) {
+			return i
+		}
+	}
+	return -1
+}
+
+// settleLock sets the time at which the lock's last lease ends, or drops a lock without holders.
+func (sh *shard) settleLock(l *lock) {
+	if len(l.holds) == 0 {
+		l.drop(sh)
+		return
+	}
+	var at int64
+	for i := range l.holds {
+		if l.holds[i].until == 0 {
+			sh.due.schedule(l, 0)
+			return
+		}
+		at = max(at, l.holds[i].until)
+	}
+	sh.due.schedule(l, at)
+}
+
+// lock returns the held lock of the command's name, or nil.
+func (sh *shard) lock(c *Command) *lock {
+	sp := sh.space(c)
+	if sp == nil {
+		return nil
+	}
+	l := sp.locks[string(c.Key)]
+	if l == nil {
+		return nil
+	}
+	if l.prune(c.Now); len(l.holds) == 0 {
+		l.drop(sh)
+		return nil
+	}
+	return l
+}
+
+func (sh *shard) acquireLock(c *Command) Result {
+	l := sh.lock(c)
+	if l == nil {
+		sp := sh.makeSpace(c)
+		l = &lock{space: sp, key: string(c.Key)}
+		sp.locks[l.key] = l
+	}
+	own := l.find(c.Token)
+	if other := l.inTheWay(own, c.Shared); other >= 0 {
+		return l.holds[other].busy()
+	}
+	if own >= 0 { // a retry, or a conversion between shared and exclusive
+		l.holds[own].until = leaseEnd(c.Now, c.Lease)
+	} else {
+		own = len(l.holds)
+		l.holds = append(l.holds, sh.grant(c))
+	}
+	l.shared = c.Shared
+	sh.settleLock(l)
+	return Result{Done: true, Fence: l.holds[own].fence}
+}
+
+// inTheWay returns the index of a hold that keeps the asker out, or -1. own is the asker's hold, or -1.
+func (l *lock) inTheWay(own int, shared bool) int {
+	if shared && l.shared {
+		return -1
+	}
+	for i := range l.holds {
+		if i != own {
+			return i
+		}
+	}
+	return -1
+}
+
+func (sh *shard) renewLock(c *Command) Result {
+	if l := sh.lock(c); l != nil {
+		if own := l.find(c.Token); own >= 0 {
+			l.holds[own].until = leaseEnd(c.Now, c.Lease)
+			sh.settleLock(l)
+			return Result{Done: true, Fence: l.holds[own].fence}
+		}
+	}
+	return refused(NotHolder)
+}
+
+func (sh *shard) releaseLock(c *Command) Result {
+	l := sh.lock(c)
+	if l == nil {
+		return Result{}
+	}
+	own := l.find(c.Token)
+	if own < 0 {
+		return Result{}
+	}
+	last := len(l.holds) - 1
+	l.holds[own] = l.holds[last]
+	l.holds[last] = hold{}
+	l.holds = l.holds[:last]
+	sh.settleLock(l)
+	return Result{Done: true}
+}
+
+func (sh *shard) forceLock(c *Command) Result {
+	l := sh.lock(c)
+	if l == nil {
+		return Result{}
+	}
+	l.drop(sh)
+	return Result{Done: true}
+}
+
+func (l *lock) info() LockInfo {
+	i := LockInfo{Space: l.space.name, Name: l.key, Shared: l.shared}
+	for k := range l.holds {
+		i.Holds = append(i.Holds, l.holds[k].info())
+	}
+	return i
+}
+
+func (sh *shard) lockInfo(c *Command) Result {
+	l := sh.lock(c)
+	if l == nil {
+		return Result{}
+	}
+	return Result{Found: true, Done: l.find(c.Token) >= 0, Locks: []LockInfo{l.info()}}
+}
+
+func (s *Store) listLocks(c *Command) Result {
+	var r Result
+	s.each(func(sh *shard) bool {
+		if sp := sh.space(c); sp != nil {
+			for name, l := range sp.locks {
+				if len(r.Locks) >= c.Limit {
+					return false
+				}
+				if l.prune(c.Now); len(l.holds) > 0 && strings.HasPrefix(name, string(c.Match)) {
+					r.Locks = append(r.Locks, l.info())
+				}
+			}
+		}
+		return true
+	})
+	return r
+}
+
+func (s *Store) listHeld(c *Command) Result {
+	var r Result
+	s.each(func(sh *shard) bool {
+		for _, sp := range sh.spaces {
+			for _, l := range sp.locks {
+				if l.prune(c.Now); len(l.holds) > 0 {
+					r.Locks = append(r.Locks, l.info())
+				}
+			}
+		}
+		for x := range sh.held {
+			if x.hold.live(c.Now) {
+				r.Locks = append(r.Locks, LockInfo{
+					Space: x.space.name, Name: x.key, Session: true, Holds: []Hold{x.hold.info()},
+				})
+			}
+		}
+		return len(r.Locks) < c.Limit
+	})
+	r.Locks = r.Locks[:min(len(r.Locks), c.Limit)]
+	return r
+}

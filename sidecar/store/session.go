@@ -1,0 +1,272 @@
+package store
+
+import "time"
+
+// remember is how long an ended lease and a destroyed session are remembered, so that their late writer can be
+// told from a stale one. It bounds memory only: what is forgotten is refused.
+const remember = int64(time.Hour / time.Millisecond)
+
+// session is all that is known of one session id: the record, its lock, and what a late writer must be told.
+type session struct {
+	deadline
+	space     *space
+	key       string
+	data      []byte // nil: no record
+	expiresAt int64  // of the record
+	hold      hold   // the current or last grant; cleared by its own release
+	grant     uint64 // the last grant's fence
+	destroyed uint64 // stamp of the last destruction; 0: none that is remembered
+	tombstone int64  // until when the destruction is remembered
+}
+
+func (x *session) drop(sh *shard) {
+	sh.due.schedule(x, 0)
+	sh.forgotten = max(sh.forgotten, x.grant, x.destroyed)
+	sh.setData(x, nil)
+	sh.setHold(x, hold{})
+	delete(x.space.sessions, x.key)
+	sh.tidy(x.space)
+}
+
+// setData replaces the record; nil removes it.
+func (sh *shard) setData(x *session, data []byte) {
+	if x.data != nil {
+		x.space.records--
+	}
+	if data != nil {
+		x.space.records++
+	}
+	x.data = data
+}
+
+// setHold replaces the session's grant; the zero hold ends it.
+func (sh *shard) setHold(x *session, h hold) {
+	x.hold = h
+	if h.token == "" {
+		delete(sh.held, x)
+	} else {
+		sh.held[x] = struct{}{}
+	}
+}
+
+// has says whether there is a record at now.
+func (x *session) has(now int64) bool { return x.data != nil && now < x.expiresAt }
+
+// settle drops what is over and sets the time at which the rest is.
+func (sh *shard) settle(x *session, now int64) {
+	if !x.has(now) {
+		sh.setData(x, nil)
+	}
+	if x.tombstone <= now {
+		x.tombstone = 0
+	}
+	var at int64
+	if x.data != nil {
+		at = x.expiresAt
+	}
+	if x.hold.token != "" {
+		at = max(at, later(x.hold.until, remember))
+	}
+	if at = max(at, x.tombstone); at <= now {
+		x.drop(sh)
+		return
+	}
+	sh.due.schedule(x, at)
+}
+
+// session returns the entry of the command's id, or nil. What is over is gone.
+func (sh *shard) session(c *Command) *session {
+	sp := sh.space(c)
+	if sp == nil {
+		return nil
+	}
+	x := sp.sessions[string(c.Key)]
+	if x != nil && x.over(c.Now) {
+		x.drop(sh)
+		return nil
+	}
+	return x
+}
+
+// makeSession returns the entry of the command's id and makes it when it is missing.
+func (sh *shard) makeSession(c *Command) *session {
+	if x := sh.session(c); x != nil {
+		return x
+	}
+	sp := sh.makeSpace(c)
+	x := &session{space: sp, key: string(c.Key)}
+	sp.sessions[x.key] = x
+	return x
+}
+
+// record adds the session's data to a result.
+func (x *session) record(r Result, now int64) Result {
+	if x != nil && x.has(now) {
+		r.Value, r.Found = x.data, true
+	}
+	return r
+}
+
+func (sh *shard) openSession(c *Command) Result {
+	x := sh.session(c)
+	if len(c.Token) == 0 {
+		// Whoever destroys the session from here on gets a higher stamp.
+		return x.record(Result{Fence: sh.next(c.Now)}, c.Now)
+	}
+	if x != nil && x.hold.live(c.Now) && !x.hold.is(c.Token) {
+		r := x.hold.busy()
+		r.Fence = sh.next(c.Now) // for those who go on without the lock
+		return x.record(r, c.Now)
+	}
+	x = sh.makeSession(c)
+	if x.hold.is(c.Token) && x.destroyed < x.hold.fence {
+		x.hold.until = later(c.Now, c.Lease) // a retry: the answer to the first may have been lost
+	} else {
+		sh.setHold(x, sh.grant(c))
+		x.grant = x.hold.fence
+	}
+	sh.settle(x, c.Now)
+	return x.record(Result{Locked: true, Fence: x.hold.fence}, c.Now)
+}
+
+// judge says why a write must not happen; x may be nil.
+func (sh *shard) judge(x *session, c *Command) Reason {
+	switch {
+	case c.Fence > sh.latest(c.Now):
+		return NotHolder // never issued here: it would outrank every later grant
+	case x != nil && x.destroyed > c.Fence:
+		return Destroyed
+	case len(c.Token) == 0:
+		return NoReason
+	case x == nil && c.Fence <= sh.forgotten:
+		return Forgotten
+	case x == nil:
+		return NoReason
+	case x.grant > c.Fence:
+		return Superseded
+	case x.hold.token != "" && !x.hold.is(c.Token):
+		return NotHolder
+	}
+	return NoReason
+}
+
+func (sh *shard) commitSession(c *Command) Result {
+	x := sh.session(c)
+	if why := sh.judge(x, c); why != NoReason {
+		r := refused(why)
+		r.Released = c.Release && sh.endHold(x, c)
+		return r
+	}
+	if c.Touch && (x == nil || !x.has(c.Now)) {
+		return Result{}
+	}
+	x = sh.makeSession(c)
+	if !c.Touch {
+		sh.setData(x, append(make([]byte, 0, len(c.Value)), c.Value...))
+	}
+	x.expiresAt = later(c.Now, c.TTL)
+	if len(c.Token) > 0 {
+		x.grant = max(x.grant, c.Fence)
+		sh.stamp = max(sh.stamp, c.Fence) // it may be from before a restart
+	}
+	r := Result{Done: true, Fence: x.grant}
+	if c.Release && x.hold.is(c.Token) {
+		r.Released = true
+		sh.setHold(x, hold{})
+	}
+	sh.settle(x, c.Now)
+	return r
+}
+
+// endHold releases the session's lock if the command's token took it.
+func (sh *shard) endHold(x *session, c *Command) bool {
+	if x == nil || !x.hold.is(c.Token) {
+		return false
+	}
+	held := x.hold.live(c.Now)
+	sh.setHold(x, hold{})
+	sh.settle(x, c.Now)
+	return held
+}
+
+func (sh *shard) releaseSession(c *Command) Result {
+	return Result{Done: sh.endHold(sh.session(c), c)}
+}
+
+// lapseSession ends a lease whose client has gone. Its grant stays known: if the client comes back by another
+// connection before anyone else came, its write is welcome.
+func (sh *shard) lapseSession(c *Command) Result {
+	x := sh.session(c)
+	if x == nil || !x.hold.is(c.Token) {
+		return Result{}
+	}
+	return sh.lapse(x, c.Now)
+}
+
+func (sh *shard) forceSession(c *Command) Result {
+	x := sh.session(c)
+	if x == nil {
+		return Result{}
+	}
+	return sh.lapse(x, c.Now)
+}
+
+func (sh *shard) lapse(x *session, now int64) Result {
+	if !x.hold.live(now) {
+		return Result{}
+	}
+	x.hold.until = now
+	sh.settle(x, now)
+	return Result{Done: true}
+}
+
+// renewSession lengthens the lease of the last grant, also when it has just run out and nobody else came.
+func (sh *shard) renewSession(c *Command) Result {
+	x := sh.session(c)
+	if x == nil || !x.hold.is(c.Token) {
+		return refused(NotHolder)
+	}
+	x.hold.until = later(c.Now, c.Lease)
+	sh.settle(x, c.Now)
+	return Result{Done: true, Fence: x.hold.fence}
+}
+
+func (sh *shard) destroySession(c *Command) Result {
+	x := sh.makeSession(c)
+	r := Result{Found: x.has(c.Now)}
+	sh.setData(x, nil)
+	x.destroyed = sh.next(c.Now)
+	x.tombstone = later(c.Now, remember)
+	if x.hold.is(c.Token) {
+		r.Released = x.hold.live(c.Now)
+		sh.setHold(x, hold{})
+	}
+	sh.settle(x, c.Now)
+	return r
+}
+
+func (sh *shard) sessionExists(c *Command) Result {
+	x := sh.session(c)
+	return Result{Found: x != nil && x.has(c.Now)}
+}
+
+func (s *Store) listSessions(c *Command) Result {
+	var r Result
+	s.each(func(sh *shard) bool {
+		for _, sp := range sh.spaces {
+			for _, x := range sp.sessions {
+				if len(r.Sessions) >= c.Limit {
+					return false
+				}
+				if x.has(c.Now) {
+					r.Sessions = append(r.Sessions, SessionInfo{
+						Space: sp.name, ID: x.key, Size: len(x.data),
+						ExpiresAt: x.expiresAt, Locked: x.hold.live(c.Now),
+					})
+				}
+			}
+		}
+		return true
+	})
+	return r
+}

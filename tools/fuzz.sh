@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Runs every fuzz target for a short while, one after the other.
+#
+#   FUZZTIME=5s tools/fuzz.sh [DIRECTORY...]
+#
+# A finding is kept by Go under the package's testdata/fuzz: commit it with the repair.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly fuzztime=${FUZZTIME:-5s}
+directories=("$@")
+((${#directories[@]} > 0)) || directories=(sidecar tests)
+
+targets=0
+while IFS=: read -r file name; do
+    targets=$((targets + 1))
+    printf '%s in %s, for %s\n' "$name" "$(dirname "$file")" "$fuzztime"
+    go test -run '^$' -fuzz "^${name}\$" -fuzztime "$fuzztime" "./$(dirname "$file")"
+done < <(grep -rHoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' "${directories[@]}" | sed 's/:func /:/' | sort)
+
+((targets > 0)) || {
+    printf 'fuzz.sh: no fuzz target in: %s\n' "${directories[*]}" >&2
+    exit 1
+}
+printf 'fuzz.sh: %d targets, no finding\n' "$targets"

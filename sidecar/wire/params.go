@@ -28,8 +28,8 @@ type Params struct {
 
 	Lease, Wait, TTL, Timeout int64 // milliseconds
 
-	Fence, Version, Cursor                               int64
-	Delta, Floor, Count, Limit, PID                      int64
+	Fence, Version, Cursor                              int64
+	Delta, Floor, Count, Limit, PID                     int64
 	NX, XX, KeepTTL, Get, Bound, Shared, Touch, Release bool
 }
 

@@ -1,0 +1,292 @@
+package locker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/coatcheck/coatcheck/sidecar/store"
+)
+
+// releaseTimeout is how long the release of a lock whose client has gone may take.
+const releaseTimeout = 5 * time.Second
+
+// Client is one connection, to which bound locks belong. It is safe for concurrent use.
+type Client struct {
+	l    *Locker
+	gone chan struct{} // closed by Close and Abandon
+
+	mu     sync.Mutex
+	closed bool               // guarded by mu
+	held   map[heldName]*held // guarded by mu
+}
+
+// heldName is a lock as one token holds it.
+type heldName struct {
+	name
+	token string
+}
+
+// held is a bound lock that is being renewed.
+type held struct {
+	cmd   store.Command // of the renewal
+	since time.Time
+	lease time.Duration
+	timer *time.Timer
+}
+
+// Do has a command decided without waiting. An OpSessionOpen or OpLockAcquire finds the lock Busy also
+// when others queue for it.
+func (c *Client) Do(ctx context.Context, cmd *store.Command) (store.Result, error) {
+	switch cmd.Op {
+	case store.OpSessionOpen:
+		if len(cmd.Token) == 0 {
+			return c.l.do(ctx, cmd)
+		}
+		return c.try(ctx, cmd)
+	case store.OpLockAcquire:
+		return c.try(ctx, cmd)
+	}
+	r, err := c.l.do(ctx, cmd)
+	if err == nil {
+		c.forgetEnded(cmd, r)
+	}
+	return r, err
+}
+
+// forgetEnded stops the renewal of a lock that the command ended.
+func (c *Client) forgetEnded(cmd *store.Command, r store.Result) {
+	switch cmd.Op {
+	case store.OpSessionCommit:
+		if cmd.Release && (r.Done || r.Status == store.Refused) {
+			c.forget(cmd)
+		}
+	case store.OpSessionRelease, store.OpSessionDestroy, store.OpLockRelease:
+		c.forget(cmd)
+	}
+}
+
+// try asks for a lock unless others queue for it.
+func (c *Client) try(ctx context.Context, cmd *store.Command) (store.Result, error) {
+	if c.l.isDraining() {
+		return store.Result{}, ErrShuttingDown
+	}
+	if c.l.queued(cmd) {
+		return c.look(ctx, cmd)
+	}
+	return c.attempt(ctx, cmd)
+}
+
+// attempt asks for a lock and keeps a granted one alive.
+func (c *Client) attempt(ctx context.Context, cmd *store.Command) (store.Result, error) {
+	bound := cmd.Bound || cmd.Op == store.OpSessionOpen
+	if bound {
+		cmd.Bound = true
+		cmd.Lease = c.l.boundLease(cmd.Lease)
+	}
+	r, err := c.l.do(ctx, cmd)
+	if err != nil || r.Status != store.OK || !bound {
+		return r, err
+	}
+	if !c.keep(cmd) {
+		c.lapse(&held{cmd: renewal(cmd)})
+		return store.Result{}, ErrClosed
+	}
+	return r, nil
+}
+
+// minLease is the shortest lease of a bound lock: it is renewed three times in that time.
+const minLease = 100 * time.Millisecond
+
+// boundLease returns the lease of a bound lock, in milliseconds: what the client asked for, within minLease and the longest hold.
+func (l *Locker) boundLease(ms int64) int64 {
+	if ms <= 0 {
+		ms = l.cfg.Lease.Milliseconds()
+	}
+	ms = max(ms, minLease.Milliseconds())
+	if l.cfg.MaxHold > 0 {
+		ms = min(ms, l.cfg.MaxHold.Milliseconds())
+	}
+	return ms
+}
+
+// renewal returns the command that renews what cmd acquired.
+func renewal(cmd *store.Command) store.Command {
+	op := store.OpLockRenew
+	if cmd.Op == store.OpSessionOpen {
+		op = store.OpSessionRenew
+	}
+	return store.Command{
+		Op: op, Space: cmd.Space, Key: append([]byte(nil), cmd.Key...),
+		Token: append([]byte(nil), cmd.Token...), Lease: cmd.Lease, Who: cmd.Who,
+	}
+}
+
+func heldNameOf(cmd *store.Command) heldName {
+	return heldName{name: nameOf(cmd), token: string(cmd.Token)}
+}
+
+// keep begins to renew a granted lock. It returns false when the client has closed.
+func (c *Client) keep(cmd *store.Command) bool {
+	h := &held{cmd: renewal(cmd), since: time.Now(), lease: time.Duration(cmd.Lease) * time.Millisecond}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	n := heldNameOf(cmd)
+	if old := c.held[n]; old != nil { // a retry of the same acquisition
+		old.stop()
+		h.since = old.since
+	} else {
+		c.l.cfg.Metrics.Held.Inc()
+	}
+	c.held[n] = h
+	if c.l.cfg.MaxHold > 0 {
+		h.timer = time.AfterFunc(h.lease/3, func() { c.renew(n, h) })
+	}
+	return true
+}
+
+func (h *held) stop() {
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+}
+
+// forget stops renewing the lock that the command names.
+func (c *Client) forget(cmd *store.Command) {
+	n := heldNameOf(cmd)
+	c.mu.Lock()
+	h := c.held[n]
+	delete(c.held, n)
+	c.mu.Unlock()
+	if h != nil {
+		h.stop()
+		c.l.cfg.Metrics.ended(h)
+	}
+}
+
+// renew lengthens a lease, unless the lock was forgotten meanwhile or has been held too long.
+func (c *Client) renew(n heldName, h *held) {
+	if !c.keeps(n, h) {
+		return
+	}
+	left := c.l.cfg.MaxHold - time.Since(h.since)
+	if left <= 0 {
+		c.l.lost(h, "it reached lock.max_hold")
+		c.forget(&h.cmd)
+		return
+	}
+	cmd := h.cmd
+	cmd.Lease = max(1, min(h.lease, left).Milliseconds())
+	ctx, cancel := context.WithTimeout(context.Background(), h.lease/3)
+	defer cancel()
+	r, err := c.l.do(ctx, &cmd)
+	if err != nil {
+		c.l.cfg.Log.Warn("could not renew a lock, trying again",
+			"lock", Short(n.key), "token", Short(n.token), "error", err)
+	}
+	if r.Status == store.Refused {
+		if c.keeps(n, h) { // else it was released while the renewal was on its way
+			c.l.lost(h, "its lease had ended")
+			c.forget(&h.cmd)
+		}
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held[n] == h {
+		h.timer.Reset(max(time.Millisecond, min(h.lease, left)/3))
+	}
+}
+
+// keeps says whether h is still being renewed.
+func (c *Client) keeps(n heldName, h *held) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.held[n] == h
+}
+
+// lost reports a lock that its holder no longer has, or soon will not have.
+func (l *Locker) lost(h *held, why string) {
+	l.cfg.Metrics.Lost.Inc()
+	attrs := []any{
+		"lock", Short(string(h.cmd.Key)), "tenant", h.cmd.Space.Tenant, "why", why,
+		"held", time.Since(h.since).Round(time.Millisecond).String(),
+	}
+	if w := h.cmd.Who; w != nil {
+		attrs = append(attrs, "pid", w.PID, "script", w.Script)
+	}
+	l.cfg.Log.Warn("lock is renewed no more", attrs...)
+}
+
+// Short shortens a session id or token for logs and lists: it is a credential.
+func Short(s string) string {
+	const shown = 6
+	if len(s) <= shown {
+		return s
+	}
+	return s[:shown] + "…"
+}
+
+// EndRequest releases the bound locks that the client's request left behind.
+func (c *Client) EndRequest() {
+	c.mu.Lock()
+	left := c.held
+	c.held = make(map[heldName]*held)
+	c.mu.Unlock()
+	c.releaseAll(left)
+}
+
+// Close says that the client has gone: its waits end and its bound locks are released.
+func (c *Client) Close() { c.releaseAll(c.shut()) }
+
+// Abandon ends the client like Close but leaves its locks to their leases, for a daemon that stops.
+func (c *Client) Abandon() {
+	for _, h := range c.shut() {
+		h.stop()
+		c.l.cfg.Metrics.ended(h)
+	}
+}
+
+// shut marks the client as closed and returns what it held.
+func (c *Client) shut() map[heldName]*held {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.closed = true
+		close(c.gone)
+	}
+	left := c.held
+	c.held = nil
+	return left
+}
+
+func (c *Client) releaseAll(left map[heldName]*held) {
+	for _, h := range left {
+		h.stop()
+		c.l.cfg.Metrics.ended(h)
+		c.lapse(h)
+	}
+}
+
+// lapse releases a lock on behalf of a client that cannot.
+func (c *Client) lapse(h *held) {
+	cmd := h.cmd
+	if cmd.Op == store.OpSessionRenew {
+		cmd.Op = store.OpSessionLapse
+	} else {
+		cmd.Op = store.OpLockRelease
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	defer cancel()
+	r, err := c.l.do(ctx, &cmd)
+	switch {
+	case err != nil:
+		c.l.cfg.Log.Warn("could not release the lock of a client that has gone; its lease will end",
+			"lock", Short(string(cmd.Key)), "token", Short(string(cmd.Token)), "error", err)
+	case r.Done:
+		c.l.cfg.Metrics.Swept.Inc()
+	}
+}

@@ -1,0 +1,160 @@
+// Package config is the one place where a setting of the daemon is declared, read and explained.
+//
+// The model: each field of Config is one setting, and its tags say everything that the rest
+// derives from: the key in the TOML file, the variable COATCHECK_*, the flag of serve, the
+// default, what is allowed, docs/config.md and docs/coatcheck.example.toml. To add a setting,
+// add a field with its comment and tags, and run go generate in this directory. The tags are
+//
+//	key      name in the file; in a section's field, the section
+//	default  the default as one would write it in a variable
+//	min, max the range of a number, a duration or a size
+//	oneof    the words that are allowed, separated by spaces
+//	accept   the forms of address that are allowed: tcp, loopback, unix
+//	allow    what Validate accepts of a string, in words
+//	flag     makes it a flag of serve: the name of its argument, then what it is
+//	later    why the setting cannot be used in this version; only empty is accepted
+//
+// A value comes from the default, the file, the environment or a flag; the later in this order
+// wins.
+//
+// Guarantees: Load and Check report every problem that they find, each with its place (file and
+// line, variable or flag), the key, the value given and what is allowed. A key that no setting
+// has is an error, so a misspelt setting is never silently without effect. Nothing is logged or
+// changed.
+//
+// Does not guarantee that an address can be listened on or a file opened: that is seen when the
+// daemon starts. Validate asks the machine only whether a group and a directory exist.
+//
+// Config is a plain comparable value without locks: copy it freely.
+package config
+
+import (
+	"io/fs"
+	"log/slog"
+	"time"
+)
+
+//go:generate go test -run ^TestDocumentsAreUpToDate$ . -update
+
+// Config is everything that can be set. The zero Config is not valid: begin with Default.
+type Config struct {
+	// Socket is the path of the Unix socket that PHP and the command line connect to. Whoever
+	// may write to it may use the daemon, so its mode and group are the access control.
+	Socket string `key:"socket" default:"/run/coatcheck/coatcheck.sock" allow:"a path of at most 107 bytes" flag:"PATH Unix socket that PHP connects to"`
+
+	// SocketMode is the permission bits of the socket, in octal. With the default, the daemon's
+	// user and the socket's group may connect. More bits let more users read every session.
+	SocketMode fs.FileMode `key:"socket_mode" default:"0660"`
+
+	// SocketGroup is the group that owns the socket, usually that of the php-fpm pool. Empty
+	// keeps the daemon's own group. The daemon must be a member of the group, or root.
+	SocketGroup string `key:"socket_group" default:"" allow:"the name or number of a group of this machine, or empty"`
+
+	// Data is the directory in which sessions, locks and values outlive the daemon. Empty means
+	// memory only: a restart of the daemon forgets everything.
+	Data string `key:"data" default:"" flag:"DIR directory that keeps the data; empty means memory only" later:"keeping data on disk is not in this version yet; empty means memory only"`
+
+	// RESP is the address on which the daemon speaks the Redis protocol. Empty turns it off.
+	RESP Addr `key:"resp" default:"" accept:"unix tcp" flag:"ADDR address of the Redis-protocol endpoint; empty means off" later:"the Redis-protocol endpoint is not in this version yet; empty means off"`
+
+	// Admin is the address of the health, metrics and status pages. Empty turns them off.
+	// Whoever reaches it sees which locks are held and by whom, without a password: hence only
+	// a loopback address or a Unix socket.
+	Admin Addr `key:"admin" default:"" accept:"unix loopback" flag:"ADDR loopback address of health, metrics and status; empty means off"`
+
+	// HTTP is the address on which the daemon serves docroot through php-fpm, for
+	// demonstrations and tests; a web server does this in production. Empty turns it off. It
+	// needs fpm and docroot.
+	HTTP Addr `key:"http" default:"" accept:"tcp" flag:"ADDR address that serves --docroot through --fpm; empty means off"`
+
+	// FPM is the address of the php-fpm pool: what its pool file calls listen.
+	FPM Addr `key:"fpm" default:"" accept:"unix tcp" flag:"ADDR address of the php-fpm pool, unix:/path or host:port"`
+
+	// FPMStatus is the address that the pool file calls pm.status_listen. It answers while all
+	// workers are busy, which the pool's own address does not. Empty asks fpm instead.
+	FPMStatus Addr `key:"fpm_status" default:"" accept:"unix tcp"`
+
+	// Docroot is the directory of PHP scripts and static files that http serves.
+	Docroot string `key:"docroot" default:"" allow:"a directory that exists, or empty" flag:"DIR directory that --http serves"`
+
+	// LogLevel is the least severity that is logged. The lower it is, the faster the log grows;
+	// debug is for finding faults.
+	LogLevel slog.Level `key:"log_level" default:"info" flag:"LEVEL least severity that is logged: debug, info, warn or error"`
+
+	// LogFormat is the form of a log line: text for people, json for programs.
+	LogFormat string `key:"log_format" default:"text" oneof:"text json"`
+
+	// DrainTimeout is how long the daemon, told to stop, lets holders commit and release before
+	// it closes their connections. A stop takes up to this long while requests are open.
+	DrainTimeout time.Duration `key:"drain_timeout" default:"5s" min:"0s" max:"10m"`
+
+	// Lock is how long locks and the waits for them last.
+	Lock Lock `key:"lock"`
+
+	// Limits is what clients may take of the daemon.
+	Limits Limits `key:"limits"`
+
+	// Front is how http deals with php-fpm and with browsers.
+	Front Front `key:"front"`
+}
+
+// Lock is the section [lock].
+type Lock struct {
+	// Lease is how long a session's lock lasts unless renewed, when the client does not say. The
+	// daemon renews it while the client's connection lives, so it matters for clients that
+	// hang or are cut off: the longer it is, the longer others wait for such a holder.
+	Lease time.Duration `key:"lease" default:"30s" min:"100ms" max:"24h"`
+
+	// MaxHold is how long after its grant the daemon stops renewing a lock. 0 means never renew:
+	// a lock ends with its lease. The longer it is, the longer a script that never ends keeps
+	// others out.
+	MaxHold time.Duration `key:"max_hold" default:"10m" min:"0s" max:"720h"`
+
+	// MaxWaiters is how many may wait for one lock. The next one is told busy at once. Each
+	// waiter is a php-fpm worker that does nothing else: keep it below the pool's size so
+	// that one session cannot occupy the whole pool.
+	MaxWaiters int `key:"max_waiters" default:"64" min:"1" max:"65536"`
+
+	// MaxWait is the longest wait that a client gets, whatever it asks for. The longer it is,
+	// the longer a worker can be occupied by one request. 0 means nobody waits.
+	MaxWait time.Duration `key:"max_wait" default:"5m" min:"0s" max:"24h"`
+}
+
+// Limits is the section [limits].
+type Limits struct {
+	// MaxFrame is the size of the largest message that a client may send or receive, and so the
+	// largest session or value, less some hundred bytes. Memory for a message is taken as it
+	// arrives: each connection may use this much.
+	MaxFrame Size `key:"max_frame" default:"16MiB" min:"64KiB" max:"256MiB"`
+
+	// Connections is how many clients may be connected at a time. The next one is turned away.
+	// Each php-fpm worker keeps one connection, which costs the daemon a file descriptor and
+	// some kilobytes: the limit of open files (ulimit -n) must be higher.
+	Connections int `key:"connections" default:"10000" min:"1" max:"1000000"`
+}
+
+// Front is the section [front].
+type Front struct {
+	// Timeout is how long http waits for php-fpm to answer before it tells the browser that the
+	// time is up (504).
+	Timeout time.Duration `key:"timeout" default:"60s" min:"100ms" max:"24h"`
+
+	// MaxBody is the size of the largest body that http accepts of a browser; a larger one is
+	// refused (413). Bodies of unknown length are buffered first: each request may use this
+	// much.
+	MaxBody Size `key:"max_body" default:"32MiB" min:"1KiB" max:"4GiB"`
+}
+
+// Default returns the settings of a daemon to which nothing was said.
+func Default() Config {
+	return newLoader().config
+}
+
+// Validate returns nil, or every reason why the daemon cannot run with c, joined, one sentence
+// each. Load has validated what it returns; Validate is for settings made in Go.
+func (c Config) Validate() error {
+	l := newLoader()
+	l.config = c
+	l.validate()
+	return l.err()
+}

@@ -11,7 +11,7 @@
 //	oneof    the words that are allowed, separated by spaces
 //	accept   the forms of address that are allowed: tcp, loopback, unix
 //	allow    what Validate accepts of a string, in words
-//	flag     makes it a flag of serve: the name of its argument, then what it is
+//	flag     makes it a flag of serve: its line of help, beginning with its argument's name
 //	later    why the setting cannot be used in this version; only empty is accepted
 //
 // A value comes from the default, the file, the environment or a flag; the later in this order
@@ -40,7 +40,7 @@ import (
 type Config struct {
 	// Socket is the path of the Unix socket that PHP and the command line connect to. Whoever
 	// may write to it may use the daemon, so its mode and group are the access control.
-	Socket string `key:"socket" default:"/run/coatcheck/coatcheck.sock" allow:"a path of at most 107 bytes" flag:"PATH Unix socket that PHP connects to"`
+	Socket string `key:"socket" default:"/run/coatcheck/coatcheck.sock" allow:"a path of at most 107 bytes" flag:"PATH of the Unix socket that PHP connects to"`
 
 	// SocketMode is the permission bits of the socket, in octal. With the default, the daemon's
 	// user and the socket's group may connect. More bits let more users read every session.
@@ -52,34 +52,34 @@ type Config struct {
 
 	// Data is the directory in which sessions, locks and values outlive the daemon. Empty means
 	// memory only: a restart of the daemon forgets everything.
-	Data string `key:"data" default:"" flag:"DIR directory that keeps the data; empty means memory only" later:"keeping data on disk is not in this version yet; empty means memory only"`
+	Data string `key:"data" default:"" flag:"DIR that keeps the data; empty means memory only" later:"keeping data on disk is not in this version yet; empty means memory only"`
 
 	// RESP is the address on which the daemon speaks the Redis protocol. Empty turns it off.
-	RESP Addr `key:"resp" default:"" accept:"unix tcp" flag:"ADDR address of the Redis-protocol endpoint; empty means off" later:"the Redis-protocol endpoint is not in this version yet; empty means off"`
+	RESP Addr `key:"resp" default:"" accept:"unix tcp" flag:"ADDR of the Redis-protocol endpoint; empty means off" later:"the Redis-protocol endpoint is not in this version yet; empty means off"`
 
 	// Admin is the address of the health, metrics and status pages. Empty turns them off.
 	// Whoever reaches it sees which locks are held and by whom, without a password: hence only
 	// a loopback address or a Unix socket.
-	Admin Addr `key:"admin" default:"" accept:"unix loopback" flag:"ADDR loopback address of health, metrics and status; empty means off"`
+	Admin Addr `key:"admin" default:"" accept:"unix loopback" flag:"ADDR of health, metrics and status, loopback only; empty means off"`
 
 	// HTTP is the address on which the daemon serves docroot through php-fpm, for
 	// demonstrations and tests; a web server does this in production. Empty turns it off. It
 	// needs fpm and docroot.
-	HTTP Addr `key:"http" default:"" accept:"tcp" flag:"ADDR address that serves --docroot through --fpm; empty means off"`
+	HTTP Addr `key:"http" default:"" accept:"tcp" flag:"ADDR that serves --docroot through --fpm; empty means off"`
 
 	// FPM is the address of the php-fpm pool: what its pool file calls listen.
-	FPM Addr `key:"fpm" default:"" accept:"unix tcp" flag:"ADDR address of the php-fpm pool, unix:/path or host:port"`
+	FPM Addr `key:"fpm" default:"" accept:"unix tcp" flag:"ADDR of the php-fpm pool, unix:/path or host:port"`
 
 	// FPMStatus is the address that the pool file calls pm.status_listen. It answers while all
 	// workers are busy, which the pool's own address does not. Empty asks fpm instead.
 	FPMStatus Addr `key:"fpm_status" default:"" accept:"unix tcp"`
 
 	// Docroot is the directory of PHP scripts and static files that http serves.
-	Docroot string `key:"docroot" default:"" allow:"a directory that exists, or empty" flag:"DIR directory that --http serves"`
+	Docroot string `key:"docroot" default:"" allow:"a directory that exists, or empty" flag:"DIR that --http serves"`
 
 	// LogLevel is the least severity that is logged. The lower it is, the faster the log grows;
 	// debug is for finding faults.
-	LogLevel slog.Level `key:"log_level" default:"info" flag:"LEVEL least severity that is logged: debug, info, warn or error"`
+	LogLevel slog.Level `key:"log_level" default:"info" flag:"LEVEL of the least severe lines that are logged: debug, info, warn or error"`
 
 	// LogFormat is the form of a log line: text for people, json for programs.
 	LogFormat string `key:"log_format" default:"text" oneof:"text json"`

@@ -445,6 +445,7 @@ func TestCheckJudgesTheFileAlone(t *testing.T) {
 	t.Setenv("COATCHECK_LOG_LEVEL", "loud") // would be an error if it were looked at
 	good := writeFile(t, "socket = '/run/x.sock'\n")
 	bad := writeFile(t, "log_level = 'loud'\nx = 1\n")
+	later := writeFile(t, "[cluster]\nsessions = 'quorum'\n")
 	for file, want := range map[string]struct {
 		code int
 		text string
@@ -452,6 +453,8 @@ func TestCheckJudgesTheFileAlone(t *testing.T) {
 		good: {0, good + ": ok\n"},
 		bad: {1, bad + ":1: log_level = \"loud\": unknown level; allowed: one of debug, info, warn, error\n" +
 			bad + ":2: unknown key x = 1; allowed: " + everything() + "\n"},
+		later: {1, later + ":1: unknown section [cluster]; allowed: " + everything() + "\n" +
+			later + ":2: unknown key cluster.sessions = \"quorum\"\n"},
 		"/no/such/file": {1, "reading the configuration: open /no/such/file: no such file or directory\n"},
 	} {
 		var out strings.Builder
@@ -468,6 +471,19 @@ func TestNearest(t *testing.T) {
 	} {
 		if got := nearest(name, keys()); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"", "fpm", 3}, {"fpm", "", 3}, {"fpm", "fps", 1}, {"fpm", "fppm", 1}, {"lease", "lese", 1}, {"lock", "clock", 1}, {"abc", "xyz", 3},
+	} {
+		if got := distance(c.a, c.b); got != c.want {
+			t.Errorf("%q to %q: got %d, want %d", c.a, c.b, got, c.want)
 		}
 	}
 }

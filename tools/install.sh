@@ -82,12 +82,20 @@ apt_install() {
         command -v sudo >/dev/null || die "these packages are missing and neither root nor sudo is at hand. Run as root: apt-get install $*"
         root=(sudo)
     fi
-    local -a install=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@")
+    local log
+    log=$(mktemp)
+    local -a install=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@")
     printf 'install.sh: installing %s\n' "$*"
     # The package lists may be absent or old; they are fetched only if the first try fails.
-    "${install[@]}" </dev/null && return
-    "${root[@]}" apt-get update -q </dev/null
-    "${install[@]}" </dev/null || die "apt-get could not install: $*"
+    if ! "${install[@]}" </dev/null >"$log" 2>&1; then
+        "${root[@]}" apt-get update -qq </dev/null || die 'apt-get could not fetch the package lists'
+        "${install[@]}" </dev/null >"$log" 2>&1 || {
+            tail -n 20 "$log" >&2
+            rm -f "$log"
+            die "apt-get could not install: $*"
+        }
+    fi
+    rm -f "$log"
 }
 
 # is_present PROBE tells whether a program or header is there.

@@ -38,7 +38,7 @@ session_write_close();
 <body>
 <header>
     <h1><img src="/icon.svg" alt="" width="40" height="40">coatcheck</h1>
-    <p>Hand in a coat, get a token, and only that token gets the coat back. This page runs on php-fpm;
+    <p>Hand in a coat, get a token, and only that token gets the coat back. This page runs on php&#8209;fpm;
         its session is kept and locked by the daemon next to it.</p>
 </header>
 <main>

@@ -73,12 +73,14 @@ function chart(array $answers, float $lastMs): string
     }
 
     return sprintf(
-        '<figure><svg viewBox="0 0 %d %d" role="img" aria-label="%s">%s</svg>
+        '<figure><svg viewBox="0 0 %1$d %2$d" role="img" aria-label="Time line of %3$d requests over %4$d ms">%5$s</svg>
+        <p class="axis"><span>0 ms</span><span>%4$d ms</span></p>
         <figcaption><span class="key wait"></span> waits for the lock
         <span class="key work"></span> works on the session</figcaption></figure>',
         $width,
         count($answers) * $row,
-        text(sprintf('Time line of %d requests over %d ms', count($answers), (int) round($lastMs))),
+        count($answers),
+        (int) round($lastMs),
         $bars
     );
 }

@@ -139,7 +139,7 @@ func (c *Client) keep(cmd *store.Command) bool {
 		old.stop()
 		h.since = old.since
 	} else {
-		c.l.cfg.Metrics.Held.Inc()
+		c.l.held.Add(1)
 	}
 	c.held[n] = h
 	if c.l.cfg.MaxHold > 0 {
@@ -163,7 +163,7 @@ func (c *Client) forget(cmd *store.Command) {
 	c.mu.Unlock()
 	if h != nil {
 		h.stop()
-		c.l.cfg.Metrics.ended(h)
+		c.l.ended(h)
 	}
 }
 
@@ -208,6 +208,12 @@ func (c *Client) keeps(n heldName, h *held) bool {
 	return c.held[n] == h
 }
 
+// ended records that a bound lock is no longer held.
+func (l *Locker) ended(h *held) {
+	l.held.Add(-1)
+	l.cfg.Metrics.Hold.Observe(time.Since(h.since).Seconds())
+}
+
 // lost reports a lock that its holder no longer has, or soon will not have.
 func (l *Locker) lost(h *held, why string) {
 	l.cfg.Metrics.Lost.Inc()
@@ -246,7 +252,7 @@ func (c *Client) Close() { c.releaseAll(c.shut()) }
 func (c *Client) Abandon() {
 	for _, h := range c.shut() {
 		h.stop()
-		c.l.cfg.Metrics.ended(h)
+		c.l.ended(h)
 	}
 }
 
@@ -266,7 +272,7 @@ func (c *Client) shut() map[heldName]*held {
 func (c *Client) releaseAll(left map[heldName]*held) {
 	for _, h := range left {
 		h.stop()
-		c.l.cfg.Metrics.ended(h)
+		c.l.ended(h)
 		c.lapse(h)
 	}
 }

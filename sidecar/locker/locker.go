@@ -39,6 +39,7 @@ type Locker struct {
 	draining chan struct{}
 	drain    sync.Once
 
+	held     atomic.Int64 // bound locks of all clients
 	waiting  atomic.Int64 // waiters in all queues
 	watching atomic.Int64 // watchers in watches
 
@@ -80,6 +81,9 @@ func (l *Locker) isDraining() bool {
 
 // Waiting returns how many wait for locks.
 func (l *Locker) Waiting() int { return int(l.waiting.Load()) }
+
+// Held returns how many bound locks the clients of this node hold.
+func (l *Locker) Held() int { return int(l.held.Load()) }
 
 // Waiters returns how many wait for one lock.
 func (l *Locker) Waiters(c *store.Command) int {

@@ -13,7 +13,6 @@ import (
 type Metrics struct {
 	Waits *prometheus.HistogramVec // by outcome
 	Hold  prometheus.Histogram
-	Held  prometheus.Gauge
 	Swept prometheus.Counter
 	Lost  prometheus.Counter
 }
@@ -30,9 +29,6 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "coatcheck_lock_hold_seconds", Buckets: seconds,
 			Help: "How long bound locks were held, from grant to release, loss or the client's end.",
 		}),
-		Held: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "coatcheck_locks_bound", Help: "Bound locks held by clients of this node.",
-		}),
 		Swept: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "coatcheck_locks_swept_total", Help: "Locks released because their client or its request ended without releasing them.",
 		}),
@@ -40,7 +36,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "coatcheck_locks_lost_total", Help: "Bound locks that ended while their client lived: held for too long, or their lease ran out.",
 		}),
 	}
-	r.MustRegister(m.Waits, m.Hold, m.Held, m.Swept, m.Lost)
+	r.MustRegister(m.Waits, m.Hold, m.Swept, m.Lost)
 	return m
 }
 
@@ -58,10 +54,4 @@ func (m *Metrics) waited(d time.Duration, r store.Result, err error) {
 		outcome = "busy"
 	}
 	m.Waits.WithLabelValues(outcome).Observe(d.Seconds())
-}
-
-// ended records the end of a hold.
-func (m *Metrics) ended(h *held) {
-	m.Held.Dec()
-	m.Hold.Observe(time.Since(h.since).Seconds())
 }

@@ -27,7 +27,7 @@ const (
 	OpExpire     // TTL (0: persist), If (IfEqual), Match → Done
 	OpTTL        // → Found, N (milliseconds left; -1: no expiry)
 	OpIncr       // Delta, TTL (for a new key), If (IfPresent), Floor → Found, N; Refused
-	OpAppend     // Value → N (length)
+	OpAppend     // Value, Limit (of the length) → N (length); Refused
 	OpVersion    // → Value, Found, Version, N (milliseconds to its expiry; -1: none)
 	opSingleKeys // commands above have one key; those below have none
 
@@ -82,7 +82,7 @@ type Command struct {
 	Touch, Release, KeepTTL, Shared, Bound bool
 
 	Cursor uint64 // where a scan goes on; 0 begins and ends
-	Limit  int
+	Limit  int    // entries, or bytes
 }
 
 // Status is how a command ended.
@@ -105,10 +105,11 @@ const (
 	NotHolder         // this token does not hold the lock
 	NotInteger        // the value is not a decimal 64-bit integer
 	Overflow          // the result would not fit in 64 bits
+	TooLong           // the value would be longer than Command.Limit; Result.N is its length
 )
 
 func (r Reason) String() string {
-	return [...]string{"", "superseded", "destroyed", "forgotten", "not_holder", "not_integer", "overflow"}[r]
+	return [...]string{"", "superseded", "destroyed", "forgotten", "not_holder", "not_integer", "overflow", "too_long"}[r]
 }
 
 // Hold describes one holder of a lock.

@@ -198,6 +198,9 @@ func (sh *shard) append(c *Command) Result {
 	if v != nil {
 		old = v.data
 	}
+	if n := len(old) + len(c.Value); n > c.Limit {
+		return Result{Status: Refused, Reason: TooLong, N: int64(n)}
+	}
 	v = sh.put(v, c, slices.Concat(old, c.Value))
 	return Result{N: int64(len(v.data))}
 }

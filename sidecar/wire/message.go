@@ -34,6 +34,7 @@ func protocolError(format string, args ...any) *Error {
 // wraps ErrMalformed when frame is no request, and an *Error when it is one that must be refused:
 // then r's ID and Notification are right.
 func (r *Request) Decode(frame []byte) error {
+	r.Method = Unknown
 	n, b, err := msgp.ReadArrayHeaderBytes(frame)
 	if err != nil {
 		return fmt.Errorf("%w: not an array", ErrMalformed)

@@ -38,11 +38,11 @@ const (
 	KVScan
 	KVFlush
 	KVWait
-	MethodCount // not a method: their number
+	Unknown // not a method: what was asked for is none of the above
 )
 
 // methods is the table of names and of the parameters each method knows.
-var methods = [MethodCount]struct {
+var methods = [Unknown + 1]struct {
 	name   string
 	params set
 }{
@@ -82,12 +82,14 @@ var methods = [MethodCount]struct {
 	KVScan:       {"kv.scan", params(pPrefix, pBucket, pCursor, pCount)},
 	KVFlush:      {"kv.flush", params(pBucket)},
 	KVWait:       {"kv.wait", params(pKey, pBucket, pVersion, pTimeout)},
+
+	Unknown: {"unknown", 0},
 }
 
 var methodByName = func() map[string]Method {
-	m := make(map[string]Method, MethodCount)
-	for i := range methods {
-		m[methods[i].name] = Method(i)
+	m := make(map[string]Method, Unknown)
+	for i := range Unknown {
+		m[methods[i].name] = i
 	}
 	return m
 }()

@@ -1,0 +1,158 @@
+// Package admin serves health, metrics and lists over HTTP, for operators and monitors.
+//
+// It changes nothing. It has no password: whoever reaches its address may read it, so it belongs on a
+// loopback address or a Unix socket. Session ids and tokens are credentials and are shown shortened.
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/coatcheck/coatcheck/sidecar/arbiter"
+	"github.com/coatcheck/coatcheck/sidecar/locker"
+	"github.com/coatcheck/coatcheck/sidecar/store"
+	"github.com/coatcheck/coatcheck/sidecar/wire"
+)
+
+// Config is what the pages are made from.
+type Config struct {
+	Arbiter arbiter.Arbiter
+	Metrics prometheus.Gatherer
+	Ready   func() error                              // nil when the daemon serves
+	Status  func(context.Context) (wire.Pairs, error) // what server.status answers
+	Log     *slog.Logger
+}
+
+// The number of entries in a list: by default, and at most.
+const (
+	listed    = 1_000
+	maxListed = 100_000
+)
+
+// New returns the handler of all pages.
+func New(cfg Config) http.Handler {
+	p := &pages{cfg}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", p.health)
+	mux.HandleFunc("GET /readyz", p.ready)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /v1/status", p.status)
+	mux.HandleFunc("GET /v1/locks", p.locks)
+	mux.HandleFunc("GET /v1/sessions", p.sessions)
+	return mux
+}
+
+type pages struct{ cfg Config }
+
+// health says that the process answers.
+func (p *pages) health(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) }
+
+// ready says whether the daemon serves, and why not.
+func (p *pages) ready(w http.ResponseWriter, _ *http.Request) {
+	if err := p.cfg.Ready(); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Write([]byte("ready\n"))
+}
+
+func (p *pages) status(w http.ResponseWriter, r *http.Request) {
+	status, err := p.cfg.Status(r.Context())
+	p.answer(w, status, err)
+}
+
+func (p *pages) locks(w http.ResponseWriter, r *http.Request) {
+	res, now, err := p.list(r, store.OpListHeld)
+	list := make([]wire.Pairs, 0, len(res.Locks))
+	for _, l := range res.Locks {
+		kind, name := "lock", l.Name
+		if l.Session {
+			kind, name = "session", locker.Short(l.Name)
+		}
+		list = append(list, wire.Pairs{
+			{Key: "kind", Value: kind},
+			{Key: "name", Value: name},
+			{Key: "tenant", Value: l.Space.Tenant},
+			{Key: "bucket", Value: l.Space.Bucket},
+			{Key: "shared", Value: l.Shared},
+			{Key: "holders", Value: holders(l, now)},
+		})
+	}
+	p.answer(w, list, err)
+}
+
+func holders(l store.LockInfo, now int64) []wire.Pairs {
+	list := make([]wire.Pairs, 0, len(l.Holds))
+	for _, h := range l.Holds {
+		row := wire.Pairs{
+			{Key: "token", Value: locker.Short(h.Token)},
+			{Key: "fence", Value: h.Fence},
+			{Key: "held_ms", Value: now - h.Since},
+			{Key: "bound", Value: h.Bound},
+			{Key: "pid", Value: h.Who.PID},
+			{Key: "sapi", Value: h.Who.SAPI},
+			{Key: "script", Value: h.Who.Script},
+		}
+		if h.Until != 0 {
+			row = append(row, wire.Pair{Key: "lease_left_ms", Value: h.Until - now})
+		}
+		list = append(list, row)
+	}
+	return list
+}
+
+func (p *pages) sessions(w http.ResponseWriter, r *http.Request) {
+	res, now, err := p.list(r, store.OpListSession)
+	list := make([]wire.Pairs, 0, len(res.Sessions))
+	for _, s := range res.Sessions {
+		list = append(list, wire.Pairs{
+			{Key: "id", Value: locker.Short(s.ID)},
+			{Key: "tenant", Value: s.Space.Tenant},
+			{Key: "prefix", Value: s.Space.Bucket},
+			{Key: "size", Value: s.Size},
+			{Key: "ttl_ms", Value: s.ExpiresAt - now},
+			{Key: "locked", Value: s.Locked},
+		})
+	}
+	p.answer(w, list, err)
+}
+
+// list runs a listing command with the limit that the request asks for, and returns its time too.
+func (p *pages) list(r *http.Request, op store.Op) (store.Result, int64, error) {
+	cmd := store.Command{Op: op, Limit: listed}
+	if n, err := strconv.Atoi(r.FormValue("limit")); err == nil && n > 0 {
+		cmd.Limit = min(n, maxListed)
+	}
+	res, err := p.cfg.Arbiter.Do(r.Context(), &cmd)
+	return res, cmd.Now, err
+}
+
+// answer writes v as JSON.
+func (p *pages) answer(w http.ResponseWriter, v any, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(v); err != nil {
+		p.cfg.Log.Debug("admin: an answer was cut short", "error", err)
+	}
+}
+
+// Server returns an HTTP server for h whose clients cannot hold it up.
+func Server(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+}

@@ -1,0 +1,254 @@
+// Package app puts the daemon together: one straight line of steps, each with the undo that belongs to it, and
+// the undos run backwards. Any number of apps can run in one process.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/coatcheck/coatcheck/sidecar/admin"
+	"github.com/coatcheck/coatcheck/sidecar/arbiter"
+	"github.com/coatcheck/coatcheck/sidecar/config"
+	"github.com/coatcheck/coatcheck/sidecar/fpm"
+	"github.com/coatcheck/coatcheck/sidecar/locker"
+	"github.com/coatcheck/coatcheck/sidecar/phpsock"
+	"github.com/coatcheck/coatcheck/sidecar/store"
+)
+
+// defaultTenant is whose the socket is.
+const defaultTenant = "default"
+
+// App is a running daemon.
+type App struct {
+	cfg     config.Config
+	version string
+	log     *slog.Logger
+	started time.Time
+
+	registry *prometheus.Registry
+	arbiter  arbiter.Arbiter
+	locker   *locker.Locker
+	socket   *phpsock.Server
+	pool     *fpm.Pool // nil without an fpm address
+
+	stopping atomic.Bool
+	failed   chan error
+	undos    []undo
+}
+
+// undo takes back one step of Start.
+type undo struct {
+	name string
+	run  func() error
+}
+
+// Start brings a daemon up. The caller calls Stop. When a step fails, those before it are taken back.
+func Start(cfg config.Config, version string, log *slog.Logger) (*App, error) {
+	a := &App{
+		cfg: cfg, version: version, log: log, started: time.Now(),
+		registry: prometheus.NewRegistry(), failed: make(chan error, 4),
+	}
+	steps := []func() error{a.startMetrics, a.startStore, a.startPool, a.startSocket, a.startFront, a.startAdmin}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			a.Stop()
+			return nil, err
+		}
+	}
+	log.Info("ready", "version", version, "socket", cfg.Socket, "admin", cfg.Admin.String(), "http", cfg.HTTP.String())
+	return a, nil
+}
+
+// Failed delivers the error of a part that ended by itself. The daemon should stop then.
+func (a *App) Failed() <-chan error { return a.failed }
+
+// Stop drains the daemon and takes it down.
+func (a *App) Stop() {
+	a.stopping.Store(true)
+	for _, u := range slices.Backward(a.undos) {
+		if err := u.run(); err != nil {
+			a.log.Error("could not stop cleanly", "part", u.name, "error", err)
+		}
+	}
+	a.undos = nil
+}
+
+func (a *App) onStop(name string, run func() error) { a.undos = append(a.undos, undo{name, run}) }
+
+// run starts a part that ends by itself only when it fails.
+func (a *App) run(name string, part func() error) {
+	go func() {
+		if err := part(); err != nil {
+			a.failed <- fmt.Errorf("%s: %w", name, err)
+		}
+	}()
+}
+
+func (a *App) startMetrics() error {
+	a.registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		gauge("coatcheck_locks_bound", "Bound locks held by clients of this node.", func() int { return a.locker.Held() }),
+		gauge("coatcheck_lock_waiters", "Requests that wait for a lock.", func() int { return a.locker.Waiting() }),
+		gauge("coatcheck_connections", "Open connections of the client protocol.", func() int { return a.socket.Connections() }),
+		gauge("coatcheck_sessions", "Session records.", func() int { return a.stats().Sessions }),
+		gauge("coatcheck_values", "Values of all buckets.", func() int { return a.stats().Values }),
+		gauge("coatcheck_locks", "Held locks, sessions' included.", func() int { return a.stats().Locks }),
+	)
+	return nil
+}
+
+func gauge(name, help string, read func() int) prometheus.GaugeFunc {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(read()) })
+}
+
+func (a *App) stats() store.Stats {
+	r, err := a.arbiter.Do(context.Background(), &store.Command{Op: store.OpStats})
+	if err != nil {
+		a.log.Warn("could not count what is stored", "error", err)
+	}
+	return r.Stats
+}
+
+// startStore makes the state and the part that drops what expires.
+func (a *App) startStore() error {
+	a.arbiter = arbiter.NewLocal(store.New(), arbiter.BootClock(time.Now().UnixMilli()))
+	a.locker = locker.New(a.arbiter, locker.Config{
+		Lease: a.cfg.Lock.Lease, MaxHold: a.cfg.Lock.MaxHold,
+		MaxWait: a.cfg.Lock.MaxWait, MaxWaiters: a.cfg.Lock.MaxWaiters,
+		Log: a.log, Metrics: locker.NewMetrics(a.registry),
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.sweep(ctx)
+	}()
+	a.onStop("sweeper", func() error {
+		cancel()
+		<-done
+		return nil
+	})
+	return nil
+}
+
+// How often expired entries are dropped, and how many of one shard at a time: 256,000 a pass.
+const (
+	sweepEvery = 500 * time.Millisecond
+	sweepLimit = 1_000
+)
+
+func (a *App) sweep(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if _, err := arbiter.Sweep(ctx, a.arbiter, sweepLimit); err != nil {
+				a.log.Warn("could not drop what has expired, trying again", "error", err)
+			}
+		}
+	}
+}
+
+func (a *App) startPool() (err error) {
+	if a.cfg.FPM.IsZero() {
+		return nil
+	}
+	a.pool, err = fpm.NewPool(fpm.PoolConfig{Address: a.cfg.FPM.String(), StatusAddress: a.cfg.FPMStatus.String()})
+	return err
+}
+
+func (a *App) startSocket() (err error) {
+	a.socket, err = phpsock.Listen(phpsock.Config{
+		Path: a.cfg.Socket, Mode: a.cfg.SocketMode, Group: a.cfg.SocketGroup, Tenant: defaultTenant,
+		MaxFrame: int(a.cfg.Limits.MaxFrame), Connections: a.cfg.Limits.Connections,
+		Version: a.version, Status: a.status, Log: a.log, Metrics: phpsock.NewMetrics(a.registry),
+	}, a.locker)
+	if err != nil {
+		return err
+	}
+	a.run("socket", a.socket.Serve)
+	a.onStop("socket", func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), a.cfg.DrainTimeout)
+		defer cancel()
+		a.socket.Drain(ctx)
+		a.socket.Close()
+		return nil
+	})
+	return nil
+}
+
+func (a *App) startFront() error {
+	if a.cfg.HTTP.IsZero() {
+		return nil
+	}
+	front, err := fpm.NewFront(fpm.Config{
+		Address: a.cfg.FPM.String(), Docroot: a.cfg.Docroot, Logger: a.log,
+		Timeout: a.cfg.Front.Timeout, MaxBody: int64(a.cfg.Front.MaxBody),
+	})
+	if err != nil {
+		return err
+	}
+	a.onStop("front", front.Close)
+	server := admin.Server(front, a.log)
+	return a.serveHTTP("http", a.cfg.HTTP, server)
+}
+
+func (a *App) startAdmin() error {
+	if a.cfg.Admin.IsZero() {
+		return nil
+	}
+	server := admin.Server(admin.New(admin.Config{
+		Arbiter: a.arbiter, Metrics: a.registry, Ready: a.ready, Status: a.status, Log: a.log,
+	}), a.log)
+	return a.serveHTTP("admin", a.cfg.Admin, server)
+}
+
+// ready returns nil while the daemon serves.
+func (a *App) ready() error {
+	if a.stopping.Load() {
+		return errors.New("the daemon is shutting down")
+	}
+	return nil
+}
+
+// serveHTTP serves an address until Stop.
+func (a *App) serveHTTP(name string, address config.Addr, server *http.Server) error {
+	if address.Network == "unix" {
+		if err := phpsock.RemoveStale(address.Address); err != nil {
+			return fmt.Errorf("listen for %s: %w", name, err)
+		}
+	}
+	listener, err := net.Listen(address.Network, address.Address)
+	if err != nil {
+		return fmt.Errorf("listen for %s: %w", name, err)
+	}
+	a.run(name, func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	a.onStop(name, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), a.cfg.DrainTimeout)
+		defer cancel()
+		if err := server.Shutdown(ctx); err != nil {
+			return server.Close()
+		}
+		return nil
+	})
+	return nil
+}

@@ -1,0 +1,84 @@
+package phpsock
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/coatcheck/coatcheck/sidecar/arbiter"
+	"github.com/coatcheck/coatcheck/sidecar/locker"
+	"github.com/coatcheck/coatcheck/sidecar/store"
+	"github.com/coatcheck/coatcheck/sidecar/wire"
+)
+
+// asError turns any failure into the error that the client is told.
+func asError(err error) *wire.Error {
+	var e *wire.Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, wire.ErrMalformed):
+		return &wire.Error{Code: wire.Protocol, Message: err.Error()}
+	case errors.Is(err, locker.ErrShuttingDown), errors.Is(err, locker.ErrClosed):
+		return &wire.Error{Code: wire.Unavailable, Message: locker.ErrShuttingDown.Error()}
+	case errors.Is(err, arbiter.ErrUnreachable):
+		return &wire.Error{Code: wire.Unreachable, Message: err.Error()}
+	}
+	return &wire.Error{Code: wire.Internal, Message: err.Error()}
+}
+
+// misused says that a request is wrong in itself.
+func misused(m wire.Method, format string, args ...any) *wire.Error {
+	return &wire.Error{Code: wire.Protocol, Message: m.String() + ": " + fmt.Sprintf(format, args...)}
+}
+
+// refusals says in words why a command was refused.
+var refusals = map[store.Reason]string{
+	store.Superseded: "the lock was granted to another request since",
+	store.Destroyed:  "the session was destroyed after it was read",
+	store.Forgotten:  "the lock ended so long ago that it is no longer known who came after",
+	store.NotHolder:  "this token does not hold the lock",
+	store.NotInteger: "the value is not a 64-bit integer",
+	store.Overflow:   "the result does not fit in 64 bits",
+	store.TooLong:    "the value would be too long",
+}
+
+// invalidID is the reason for a session id that no session can have.
+const invalidID = "invalid_id"
+
+// refusal is the error of a refused command.
+func refusal(why store.Reason) *wire.Error {
+	return &wire.Error{
+		Code: wire.Refused, Message: refusals[why],
+		Details: wire.Pairs{{Key: "reason", Value: why.String()}},
+	}
+}
+
+// holder describes who holds a lock, at time now in milliseconds.
+func holder(h *store.Hold, now int64) wire.Pairs {
+	return wire.Pairs{
+		{Key: "pid", Value: h.Who.PID},
+		{Key: "sapi", Value: h.Who.SAPI},
+		{Key: "script", Value: h.Who.Script},
+		{Key: "held_ms", Value: max(0, now-h.Since)},
+		{Key: "fence", Value: h.Fence},
+	}
+}
+
+// busy is the error of a lock that was not granted.
+func busy(o outcome) *wire.Error {
+	e := &wire.Error{Code: wire.Busy, Message: "another holds the lock"}
+	reason := "wait_over"
+	if o.full {
+		reason = "queue_full"
+		e.Message = fmt.Sprintf("another holds the lock and %d wait for it, which is the limit (lock.max_waiters)", o.waiters)
+	}
+	e.Details = wire.Pairs{
+		{Key: "reason", Value: reason},
+		{Key: "waited_ms", Value: o.waited.Milliseconds()},
+		{Key: "waiters", Value: o.waiters},
+	}
+	if o.Holder != nil {
+		e.Details = append(e.Details, wire.Pair{Key: "holder", Value: holder(o.Holder, o.now)})
+	}
+	return e
+}

@@ -1,0 +1,141 @@
+package phpsock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tinylib/msgp/msgp"
+
+	"github.com/coatcheck/coatcheck/sidecar/locker"
+	"github.com/coatcheck/coatcheck/sidecar/store"
+	"github.com/coatcheck/coatcheck/sidecar/wire"
+)
+
+// handler serves one method: it appends the result to out.
+type handler struct {
+	serve         func(c *conn, p *wire.Params, out []byte) ([]byte, error)
+	whileDraining bool // it only ends what has begun
+}
+
+// handlers is the table of methods.
+var handlers = [wire.Unknown]handler{
+	wire.Hello:            {serve: (*conn).hello, whileDraining: true},
+	wire.ServerPing:       {serve: (*conn).ping, whileDraining: true},
+	wire.ServerStatus:     {serve: (*conn).status, whileDraining: true},
+	wire.ServerEndRequest: {serve: (*conn).endRequest, whileDraining: true},
+
+	wire.SessionOpen:    {serve: (*conn).sessionOpen},
+	wire.SessionCommit:  {serve: (*conn).sessionCommit, whileDraining: true},
+	wire.SessionRelease: {serve: (*conn).sessionRelease, whileDraining: true},
+	wire.SessionDestroy: {serve: (*conn).sessionDestroy, whileDraining: true},
+	wire.SessionExists:  {serve: (*conn).sessionExists},
+
+	wire.LockAcquire:      {serve: (*conn).lockAcquire},
+	wire.LockRenew:        {serve: (*conn).lockRenew, whileDraining: true},
+	wire.LockRelease:      {serve: (*conn).lockRelease, whileDraining: true},
+	wire.LockInfo:         {serve: (*conn).lockInfo},
+	wire.LockList:         {serve: (*conn).lockList},
+	wire.LockForceRelease: {serve: (*conn).lockForceRelease},
+
+	wire.KVGet:        {serve: (*conn).kvGet},
+	wire.KVMGet:       {serve: (*conn).kvMGet},
+	wire.KVSet:        {serve: (*conn).kvSet},
+	wire.KVSetNX:      {serve: (*conn).kvSetNX},
+	wire.KVDel:        {serve: (*conn).kvDel},
+	wire.KVDelIfEq:    {serve: (*conn).kvDelIfEq},
+	wire.KVExpire:     {serve: (*conn).kvExpire},
+	wire.KVExpireIfEq: {serve: (*conn).kvExpireIfEq},
+	wire.KVPersist:    {serve: (*conn).kvPersist},
+	wire.KVTTL:        {serve: (*conn).kvTTL},
+	wire.KVIncrBy:     {serve: (*conn).kvIncrBy},
+	wire.KVAppend:     {serve: (*conn).kvAppend},
+	wire.KVGetDel:     {serve: (*conn).kvGetDel},
+	wire.KVExists:     {serve: (*conn).kvExists},
+	wire.KVStrlen:     {serve: (*conn).kvStrlen},
+	wire.KVScan:       {serve: (*conn).kvScan},
+	wire.KVFlush:      {serve: (*conn).kvFlush},
+	wire.KVWait:       {serve: (*conn).kvWait},
+}
+
+func (c *conn) hello(p *wire.Params, out []byte) ([]byte, error) {
+	if p.Version != wire.Version {
+		return out, misused(wire.Hello, "this daemon speaks version %d of the protocol, not %d; update the older side", wire.Version, p.Version)
+	}
+	who := store.Who{PID: c.peer.pid, SAPI: string(p.SAPI)}
+	if who.PID == 0 { // the client lives in another PID namespace
+		who.PID = int(p.PID)
+	}
+	c.who = &who
+	c.greeted = true
+	return wire.AppendPairs(out, wire.Pairs{
+		{Key: "version", Value: wire.Version},
+		{Key: "server", Value: c.s.cfg.Version},
+		{Key: "max_frame", Value: c.s.cfg.MaxFrame},
+	}), nil
+}
+
+func (c *conn) ping(_ *wire.Params, out []byte) ([]byte, error) {
+	return msgp.AppendBool(out, true), nil
+}
+
+func (c *conn) endRequest(_ *wire.Params, out []byte) ([]byte, error) {
+	c.client.EndRequest()
+	return msgp.AppendNil(out), nil
+}
+
+// status waits, for the daemon asks the php-fpm pool how it is.
+func (c *conn) status(_ *wire.Params, out []byte) ([]byte, error) {
+	return out, &wait{run: func(ctx context.Context, out []byte) ([]byte, error) {
+		status, err := c.s.cfg.Status(ctx)
+		return wire.AppendPairs(out, status), err
+	}}
+}
+
+// outcome is what became of asking for a lock.
+type outcome struct {
+	store.Result
+	now     int64 // when it was decided, ms
+	waited  time.Duration
+	waiters int  // others who wait for the lock, when it is Busy
+	full    bool // the queue was full
+}
+
+// contended asks for a lock and has the outcome answered: now or, when the lock is busy and the client is
+// willing to wait, later.
+func (c *conn) contended(cmd *store.Command, waitMS int64, out []byte, answer func(outcome, []byte) ([]byte, error)) ([]byte, error) {
+	r, err := c.do(cmd)
+	if err != nil {
+		return out, err
+	}
+	if r.Status == store.Busy && waitMS > 0 {
+		return out, c.wait(own(cmd), milliseconds(waitMS), answer)
+	}
+	o := outcome{Result: r, now: cmd.Now}
+	if r.Status == store.Busy {
+		o.waiters = c.s.locker.Waiters(cmd)
+	}
+	return answer(o, out)
+}
+
+// wait returns the wait for a busy lock.
+func (c *conn) wait(cmd *store.Command, patience time.Duration, answer func(outcome, []byte) ([]byte, error)) *wait {
+	return &wait{run: func(ctx context.Context, out []byte) ([]byte, error) {
+		began := time.Now()
+		r, err := c.client.Wait(ctx, cmd, patience)
+		full := errors.Is(err, locker.ErrQueueFull)
+		if err != nil && !full {
+			return out, err
+		}
+		o := outcome{Result: r, now: cmd.Now, waited: time.Since(began), full: full}
+		if r.Status == store.Busy {
+			o.waiters = c.s.locker.Waiters(cmd)
+		}
+		return answer(o, out)
+	}}
+}
+
+// milliseconds converts a number of the protocol, which may be too large for a Duration.
+func milliseconds(n int64) time.Duration {
+	return time.Duration(min(n, int64(1<<63-1)/int64(time.Millisecond))) * time.Millisecond
+}

@@ -1,0 +1,222 @@
+package phpsock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"os/user"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/coatcheck/coatcheck/sidecar/locker"
+	"github.com/coatcheck/coatcheck/sidecar/wire"
+)
+
+// Config is what a Server needs to know.
+type Config struct {
+	Path        string      // of the socket
+	Mode        fs.FileMode // of the socket
+	Group       string      // of the socket; empty: the process' own
+	Tenant      string      // whose socket this is
+	MaxFrame    int         // bytes
+	Connections int         // at most
+	Version     string      // of the daemon, told to clients
+	// Status answers server.status. It may take its time.
+	Status  func(context.Context) (wire.Pairs, error)
+	Log     *slog.Logger
+	Metrics *Metrics
+}
+
+// Server is one listening socket with its connections.
+type Server struct {
+	cfg      Config
+	locker   *locker.Locker
+	listener net.Listener
+	draining atomic.Bool
+
+	mu    sync.Mutex
+	conns map[*conn]struct{} // guarded by mu
+	wg    sync.WaitGroup     // one for each connection
+}
+
+// Listen opens the socket. A socket file that nobody listens on any more is replaced; one that is in use is an error.
+func Listen(cfg Config, l *locker.Locker) (*Server, error) {
+	if err := RemoveStale(cfg.Path); err != nil {
+		return nil, err
+	}
+	listener, err := listen(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("listen on socket %s: %w", cfg.Path, err)
+	}
+	return &Server{cfg: cfg, locker: l, listener: listener, conns: make(map[*conn]struct{})}, nil
+}
+
+// RemoveStale removes the socket file of a daemon that did not end cleanly.
+func RemoveStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look at socket %s: %w", path, err)
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("socket %s: a file of that name is there and is not a socket; remove it or choose another path", path)
+	}
+	c, err := net.Dial("unix", path)
+	if err == nil {
+		c.Close()
+		return fmt.Errorf("socket %s is in use: another daemon listens on it", path)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("socket %s: cannot tell whether it is in use: %w", path, err)
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("remove the stale socket %s: %w", path, err)
+	}
+	return nil
+}
+
+// listen opens the socket so that nobody can connect before its mode and group are set: under a private
+// umask, and by a rename.
+func listen(cfg Config) (net.Listener, error) {
+	ready := cfg.Path + ".new"
+	if err := os.Remove(ready); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	old := syscall.Umask(0o177)
+	l, err := net.Listen("unix", ready)
+	syscall.Umask(old)
+	if err != nil {
+		return nil, err
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // it has another name by then; Close removes that
+	if err := publish(cfg, ready); err != nil {
+		l.Close()
+		os.Remove(ready)
+		return nil, err
+	}
+	return l, nil
+}
+
+// publish gives the socket at ready its group, mode and name.
+func publish(cfg Config, ready string) error {
+	if cfg.Group != "" {
+		gid, err := groupID(cfg.Group)
+		if err != nil {
+			return err
+		}
+		if err := os.Chown(ready, -1, gid); err != nil {
+			return fmt.Errorf("give it to group %s: %w", cfg.Group, err)
+		}
+	}
+	if err := os.Chmod(ready, cfg.Mode); err != nil {
+		return err
+	}
+	return os.Rename(ready, cfg.Path)
+}
+
+func groupID(name string) (int, error) {
+	if gid, err := strconv.Atoi(name); err == nil {
+		return gid, nil
+	}
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return 0, fmt.Errorf("find its group: %w", err)
+	}
+	return strconv.Atoi(g.Gid)
+}
+
+// Serve accepts connections until the server is closed or drained.
+func (s *Server) Serve() error {
+	for {
+		nc, err := s.listener.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+			s.cfg.Log.Error("cannot accept a connection: no file descriptors left; raise LimitNOFILE", "socket", s.cfg.Path)
+			time.Sleep(50 * time.Millisecond) // accept would fail at once again
+			continue
+		case err != nil:
+			return fmt.Errorf("accept on socket %s: %w", s.cfg.Path, err)
+		}
+		s.accept(nc.(*net.UnixConn))
+	}
+}
+
+// accept starts to serve a connection, or refuses it when there are too many.
+func (s *Server) accept(nc *net.UnixConn) {
+	c := newConn(s, nc)
+	s.mu.Lock()
+	full := len(s.conns) >= s.cfg.Connections
+	if !full {
+		s.conns[c] = struct{}{}
+		s.wg.Add(1)
+	}
+	s.mu.Unlock()
+	if full {
+		s.cfg.Metrics.turnedAway.Inc()
+		s.cfg.Log.Warn("connection refused: too many", "socket", s.cfg.Path, "pid", c.peer.pid, "limit", s.cfg.Connections)
+		c.refuse(&wire.Error{Code: wire.Unavailable, Message: fmt.Sprintf(
+			"%d connections are open on this socket, which is the limit (limits.connections)", s.cfg.Connections)})
+		return
+	}
+	go func() {
+		defer s.wg.Done()
+		c.serve()
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+	}()
+}
+
+// Connections returns how many connections are open.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// Drain stops accepting, refuses new work, tells those who wait, and gives those who hold bound locks until
+// ctx ends to commit and release.
+func (s *Server) Drain(ctx context.Context) {
+	s.draining.Store(true)
+	s.stopListening()
+	s.locker.Drain()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for s.locker.Held() > 0 || s.locker.Waiting() > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// stopListening closes the listener and removes the socket, once.
+func (s *Server) stopListening() {
+	if err := s.listener.Close(); err == nil {
+		os.Remove(s.cfg.Path)
+	}
+}
+
+// Close ends the server and its connections. Locks that are held stay held until their leases end.
+func (s *Server) Close() {
+	s.draining.Store(true)
+	s.stopListening()
+	s.mu.Lock()
+	for c := range s.conns {
+		c.abandon()
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+}

@@ -53,7 +53,7 @@ check_c_format() {
 check_c() {
     local -a sources
     mapfile -t sources < <(files 'phpext-shim/*.c')
-    ((${#sources[@]} == 0)) || cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 \
+    ((${#sources[@]} == 0)) || cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 --library=tools/cppcheck.cfg \
         --enable=warning,performance,portability --suppressions-list=tools/cppcheck.txt "${sources[@]}"
 }
 

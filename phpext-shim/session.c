@@ -1,0 +1,714 @@
+/*
+ * The session save handler "coatcheck".
+ *
+ * PHP calls, in this order:
+ *
+ *     open -> [create_sid | validate_sid] -> read -> ... -> write | update_timestamp -> close
+ *
+ * with destroy instead of the write after session_destroy(), with no write at all after
+ * session_abort() and read_and_close, and with open a second time but no close before it in
+ * session_reset(). close may be missing altogether (an exception inside a SessionHandler subclass).
+ *
+ * The daemon is asked twice in a request that locks: read sends session.open, which takes the lock
+ * and brings the data, and the write sends session.commit, which stores and releases in one step.
+ *
+ * What this file promises:
+ *
+ *  - A session that could not be read is never an empty one: read fails, with a warning that says why.
+ *  - Each acquisition has a token of its own, 128 random bits. It is kept from before it is sent
+ *    until its release is confirmed, so close releases a grant of which we never heard.
+ *  - A write carries the fence of its read. What the daemon refuses was not stored; the warning
+ *    gives the reason, and no lock is left.
+ *  - Only the process that took a lock releases it. A forked child neither releases nor stores.
+ *  - Every function may be called again: a second write or close does no harm.
+ *
+ * The handler reads nothing of PS(): all it needs is in its arguments and in mod_data. mod_data is
+ * one struct per thread, outside the request heap, so that a close that never came costs no lock
+ * (coat_end_request) and no memory (coat_session_forget).
+ */
+
+#include "session.h"
+#include "client.h"
+#include "php_coatcheck.h"
+#include "php_coatcheck_compat.h"
+#include "SAPI.h"
+#include <unistd.h>
+
+#define COAT_ID_MAX 256
+#define COAT_TOKEN_LENGTH 32
+#define COAT_SCRIPT_MAX 255
+
+/* How many fresh ids are tried. A second try means a broken random source. */
+#define COAT_SID_ATTEMPTS 3
+
+/* For a session.gc_maxlifetime of 0 or less, which would mean a session that ends before it is read:
+ * PHP's own default instead. */
+#define COAT_DEFAULT_LIFETIME_S 1440
+#define COAT_MAX_LIFETIME_S (100 * 365 * 86400LL)
+
+struct coat_session {
+	coat_settings settings;
+	pid_t pid;                /* the process that opened */
+	char id[COAT_ID_MAX + 1]; /* of the session that was read, or was tried to be read */
+	size_t id_length;
+	char token[COAT_TOKEN_LENGTH + 1];
+	bool token_out; /* the token was sent and its release is not confirmed */
+	bool is_read;   /* session.open was answered: the fence is known */
+	bool locked;
+	uint64_t fence;
+	uint64_t waited_ms;
+	coat_error trouble; /* why create_sid or validate_sid could not ask: read will fail with it */
+};
+
+typedef struct coat_session coat_session;
+
+/* ---- warnings ---- */
+
+/* A session id is a credential: six characters of it are enough to find it in a log. */
+static void coat_warn(const coat_session *session, zend_string *id, const char *what, const char *why)
+{
+	php_error_docref(NULL, E_WARNING, "coatcheck at %s: session %.6s\xE2\x80\xA6 %s: %s", session->settings.socket,
+		ZSTR_VAL(id), what, why);
+}
+
+/* The reasons of a refused write, for the reader of the log. */
+static const char *coat_refusal(const coat_error *err)
+{
+	static const struct {
+		const char *reason;
+		const char *text;
+	} texts[] = {
+		{"superseded", "refused as superseded: the lease of this request ran out and the lock was granted to another "
+					   "request since; nothing was overwritten"},
+		{"destroyed",
+			"refused as destroyed: another request destroyed the session after this one had read it; it stays "
+			"destroyed"},
+		{"forgotten",
+			"refused as forgotten: the lock of this request ended so long ago that the daemon no longer knows "
+			"who came after; nothing was overwritten"},
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		if (err->kind == COAT_ERROR_REFUSED && strcmp(texts[i].reason, err->reason) == 0) {
+			return texts[i].text;
+		}
+	}
+	return err->message;
+}
+
+/* Whoever has the lock that we wanted. */
+typedef struct {
+	bool known;
+	uint64_t pid;
+	uint64_t held_ms;
+	char sapi[32];
+	char script[COAT_SCRIPT_MAX + 1];
+} coat_holder;
+
+static void coat_holder_read(coat_holder *holder, const msgpack_object *map)
+{
+	const msgpack_object *found = coat_map_find(map, "holder");
+
+	memset(holder, 0, sizeof(*holder));
+	holder->known = coat_map_uint(found, "pid", &holder->pid);
+	coat_map_uint(found, "held_ms", &holder->held_ms);
+	coat_map_text(found, "sapi", holder->sapi, sizeof(holder->sapi));
+	coat_map_text(found, "script", holder->script, sizeof(holder->script));
+}
+
+static void coat_warn_busy(coat_session *session, zend_string *id, const coat_holder *holder, const char *consequence)
+{
+	char why[COAT_SCRIPT_MAX + 200];
+
+	if (holder->known) {
+		snprintf(why, sizeof(why), "pid %" PRIu64 " (%s, %s) has held the lock for %.1f s; %s", holder->pid,
+			holder->sapi[0] ? holder->sapi : "unknown SAPI", holder->script[0] ? holder->script : "unknown script",
+			(double)holder->held_ms / 1000, consequence);
+	} else {
+		snprintf(why, sizeof(why), "another request holds the lock; %s", consequence);
+	}
+	php_error_docref(NULL, E_WARNING, "coatcheck at %s: session %.6s\xE2\x80\xA6 is busy after %.1f s of waiting: %s",
+		session->settings.socket, ZSTR_VAL(id), (double)session->waited_ms / 1000, why);
+}
+
+/* ---- ids ---- */
+
+/* The ids of PHP's own files handler. */
+static bool coat_id_is_valid(zend_string *id)
+{
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789,-";
+
+	return ZSTR_LEN(id) >= 1 && ZSTR_LEN(id) <= COAT_ID_MAX && strspn(ZSTR_VAL(id), allowed) == ZSTR_LEN(id);
+}
+
+static bool coat_check_id(coat_session *session, zend_string *id)
+{
+	if (coat_id_is_valid(id)) {
+		return true;
+	}
+	php_error_docref(NULL, E_WARNING,
+		"coatcheck at %s: the session id is empty, longer than %d characters or has characters other than A-Z, a-z, "
+		"0-9, \"-\" and \",\"; nothing was sent",
+		session->settings.socket, COAT_ID_MAX);
+	return false;
+}
+
+static bool coat_is_current(const coat_session *session, zend_string *id)
+{
+	return session->id_length == ZSTR_LEN(id) && memcmp(session->id, ZSTR_VAL(id), session->id_length) == 0;
+}
+
+/* ---- asking the daemon ---- */
+
+static coat_connection *coat_session_connection(const coat_session *session)
+{
+	return coat_connection_for(session->settings.socket);
+}
+
+static coat_param coat_prefix_param(const coat_session *session)
+{
+	coat_param prefix = coat_param_bytes("prefix", session->settings.prefix, session->settings.prefix_length);
+
+	prefix.type = session->settings.prefix_length > 0 ? COAT_PARAM_STRING : COAT_PARAM_ABSENT;
+	return prefix;
+}
+
+/* The token, or nothing when `present` is false. */
+static coat_param coat_token_param(const coat_session *session, bool present)
+{
+	coat_param token = coat_param_bytes("token", session->token, COAT_TOKEN_LENGTH);
+
+	token.type = present ? COAT_PARAM_STRING : COAT_PARAM_ABSENT;
+	return token;
+}
+
+static void coat_session_batch(const coat_session *session, coat_batch *batch, zend_long extra_wait_ms)
+{
+	coat_batch_begin(batch, coat_session_connection(session), session->settings.connect_timeout_ms,
+		session->settings.timeout_ms + extra_wait_ms);
+}
+
+/* The token no longer stands for anything in the daemon. */
+static void coat_lock_is_over(coat_session *session)
+{
+	if (session->token_out) {
+		session->token_out = false;
+		coat_session_connection(session)->session_lock = false;
+	}
+}
+
+/* After a time-out or nonsense the connection was closed by us, and with it goes what was bound to it. */
+static void coat_after_failure(coat_session *session, const coat_error *err)
+{
+	if (err->kind == COAT_ERROR_TIMEOUT || err->kind == COAT_ERROR_PROTOCOL) {
+		coat_lock_is_over(session);
+	}
+}
+
+typedef struct {
+	const char *method;
+	coat_error err;
+	bool flag; /* the answer */
+} coat_flag_answer;
+
+static void coat_take_flag(void *context, uint32_t index, const msgpack_object *error, const msgpack_object *result)
+{
+	coat_flag_answer *answer = context;
+
+	if (error) {
+		coat_error_from_daemon(&answer->err, answer->method, error);
+	} else if (result->type != MSGPACK_OBJECT_BOOLEAN) {
+		coat_error_set(&answer->err, COAT_ERROR_PROTOCOL, "%s: the answer is not a boolean", answer->method);
+	} else {
+		answer->flag = result->via.boolean;
+	}
+}
+
+/* session.exists, session.destroy and session.release: id and perhaps the token in, a boolean out. */
+static bool coat_ask_flag(coat_session *session, const char *method, const char *id, size_t id_length, bool with_token,
+	coat_flag_answer *answer)
+{
+	coat_param params[] = {
+		coat_param_bytes("id", id, id_length),
+		coat_prefix_param(session),
+		coat_token_param(session, with_token),
+	};
+	coat_error err = COAT_ERROR_INIT;
+	coat_batch batch;
+
+	memset(answer, 0, sizeof(*answer));
+	answer->method = method;
+	coat_session_batch(session, &batch, 0);
+	batch.no_bridge = with_token; /* what carries a token only tidies up */
+	if (!coat_batch_add(&batch, method, params, sizeof(params) / sizeof(params[0]), &err) ||
+		!coat_exchange(&batch, coat_take_flag, answer, &err)) {
+		answer->err = err;
+	}
+	return answer->err.kind == COAT_ERROR_NONE;
+}
+
+/* Releases what the token may hold. Nobody is told of a failure: the page has its data, and the
+ * daemon frees the lock when the connection or the request ends. */
+static void coat_release(coat_session *session)
+{
+	coat_flag_answer answer;
+
+	if (!session->token_out || session->pid != getpid()) {
+		return;
+	}
+	if (coat_ask_flag(session, "session.release", session->id, session->id_length, true, &answer)) {
+		coat_lock_is_over(session);
+	}
+	session->token_out = false;
+}
+
+/* ---- open and close ---- */
+
+static void coat_session_free(coat_session *session)
+{
+	if (COAT_G(session) == session) {
+		COAT_G(session) = NULL;
+	}
+	pefree(session, 1);
+}
+
+void coat_session_forget(void)
+{
+	if (COAT_G(session)) {
+		coat_session_free(COAT_G(session));
+	}
+}
+
+PS_CLOSE_FUNC(coatcheck)
+{
+	coat_session *session = PS_GET_MOD_DATA();
+
+	if (session) {
+		coat_release(session);
+		coat_session_free(session);
+	}
+	PS_SET_MOD_DATA(NULL);
+	return SUCCESS;
+}
+
+PS_OPEN_FUNC(coatcheck)
+{
+	coat_session *session;
+	char problem[256];
+
+	/* session_reset() opens again without a close: whatever is open goes first, or we would wait for our own lock. */
+	PS_SET_MOD_DATA(COAT_G(session));
+	ps_close_coatcheck(mod_data);
+
+	session = pecalloc(1, sizeof(*session), 1);
+	session->pid = getpid();
+	if (!coat_settings_load(&session->settings, COAT_SAVE_PATH(save_path), problem, sizeof(problem))) {
+		pefree(session, 1);
+		php_error_docref(NULL, E_WARNING, "coatcheck: session.save_path: %s", problem);
+		return FAILURE;
+	}
+	COAT_G(session) = session;
+	PS_SET_MOD_DATA(session);
+	return SUCCESS;
+}
+
+/* ---- read ---- */
+
+typedef struct {
+	coat_session *session;
+	zend_string *data;
+	coat_error err;
+	coat_holder holder;
+} coat_open;
+
+static void coat_take_open_error(coat_open *open, const msgpack_object *error)
+{
+	const msgpack_object *details =
+		error->type == MSGPACK_OBJECT_ARRAY && error->via.array.size == 3 ? &error->via.array.ptr[2] : NULL;
+
+	coat_error_from_daemon(&open->err, "session.open", error);
+	coat_holder_read(&open->holder, details);
+	coat_map_uint(details, "waited_ms", &open->session->waited_ms);
+	/* an owner that did not answer may have granted, and a fault of the daemon may have come after the grant */
+	if (open->err.kind != COAT_ERROR_UNREACHABLE && open->err.kind != COAT_ERROR_INTERNAL) {
+		coat_lock_is_over(open->session);
+	}
+}
+
+static void coat_take_open(void *context, uint32_t index, const msgpack_object *error, const msgpack_object *result)
+{
+	coat_open *open = context;
+	coat_session *session = open->session;
+	const char *data = "";
+	size_t length = 0;
+	bool found;
+
+	if (error) {
+		coat_take_open_error(open, error);
+		return;
+	}
+	session->locked = false;
+	session->waited_ms = 0;
+	coat_map_bool(result, "locked", &session->locked);
+	coat_map_uint(result, "waited_ms", &session->waited_ms);
+	coat_holder_read(&open->holder, result);
+	if (!coat_map_bool(result, "found", &found) || !coat_map_uint(result, "fence", &session->fence) ||
+		(found && !coat_map_bytes(result, "data", &data, &length))) {
+		coat_error_set(&open->err, COAT_ERROR_PROTOCOL, "session.open: the answer lacks found, fence or data");
+		return;
+	}
+	if (!session->locked) {
+		coat_lock_is_over(session);
+	}
+	session->is_read = true;
+	open->data = length > 0 ? zend_string_init(data, length, 0) : ZSTR_EMPTY_ALLOC(); /* may bail out */
+}
+
+/* Begins a new acquisition. False when there is no randomness to be had. */
+static bool coat_new_token(coat_session *session)
+{
+	static const char digits[] = "0123456789abcdef";
+	unsigned char random[COAT_TOKEN_LENGTH / 2];
+
+	if (php_random_bytes_silent(random, sizeof(random)) == FAILURE) {
+		return false;
+	}
+	for (size_t i = 0; i < sizeof(random); i++) {
+		session->token[2 * i] = digits[random[i] >> 4];
+		session->token[2 * i + 1] = digits[random[i] & 0x0f];
+	}
+	return true;
+}
+
+/* Sends session.open, with a token if the lock is wanted. The answer is in `open`, its error too. */
+static bool coat_send_open(coat_session *session, coat_open *open, bool lock)
+{
+	const coat_settings *settings = &session->settings;
+	const char *script = SG(request_info).path_translated ? SG(request_info).path_translated : "";
+	const char *policy = coat_lock_failure_name(settings->lock_failure);
+	coat_param params[] = {
+		coat_param_bytes("id", session->id, session->id_length),
+		coat_prefix_param(session),
+		coat_token_param(session, lock),
+		coat_param_int_if("lease_ms", settings->lock_lease_ms, lock),
+		coat_param_int_if("wait_ms", settings->lock_wait_ms, lock),
+		lock ? coat_param_bytes("policy", policy, strlen(policy)) : coat_param_flag("policy", false),
+		coat_param_bytes("script", script, MIN(strlen(script), COAT_SCRIPT_MAX)),
+	};
+	coat_error err = COAT_ERROR_INIT;
+	coat_batch batch;
+
+	memset(open, 0, sizeof(*open));
+	open->session = session;
+	session->is_read = false;
+	session->locked = false;
+	session->token_out = session->token_out || lock;
+	coat_session_batch(session, &batch, lock ? settings->lock_wait_ms : 0);
+	batch.session_lock = lock;
+	if (!coat_batch_add(&batch, "session.open", params, sizeof(params) / sizeof(params[0]), &err) ||
+		!coat_exchange(&batch, coat_take_open, open, &err)) {
+		open->err = err;
+		coat_after_failure(session, &err);
+	}
+	return open->err.kind == COAT_ERROR_NONE;
+}
+
+/* Makes `id` the current session. The token of another one is given back first. */
+static void coat_set_current(coat_session *session, zend_string *id)
+{
+	if (!coat_is_current(session, id)) {
+		coat_release(session);
+	}
+	memcpy(session->id, ZSTR_VAL(id), ZSTR_LEN(id));
+	session->id_length = ZSTR_LEN(id);
+	session->is_read = false;
+}
+
+static void coat_warn_unlocked(coat_session *session, zend_string *id, const coat_holder *holder)
+{
+	if (session->settings.lock_failure == COAT_READONLY) {
+		coat_warn_busy(session, id, holder,
+			"this request goes on without the lock and its changes will be dropped (coatcheck.lock_failure=readonly)");
+	} else {
+		coat_warn_busy(session, id, holder,
+			"this request goes on without the lock, and the last of the two to write wins "
+			"(coatcheck.lock_failure=unlocked)");
+	}
+}
+
+static void coat_warn_not_read(coat_session *session, zend_string *id, const coat_open *open)
+{
+	if (open->err.kind == COAT_ERROR_BUSY) {
+		coat_warn_busy(session, id, &open->holder, "the session is not started (coatcheck.lock_failure=fail)");
+	} else {
+		coat_warn(session, id, "is not read", open->err.message);
+	}
+}
+
+PS_READ_FUNC(coatcheck)
+{
+	coat_session *session = PS_GET_MOD_DATA();
+	coat_open open = {.session = session};
+	bool lock;
+
+	if (!session || !coat_check_id(session, key)) {
+		return FAILURE;
+	}
+	lock = session->settings.session_locking;
+	coat_set_current(session, key);
+	if (session->trouble.kind != COAT_ERROR_NONE) {
+		open.err = session->trouble;
+		session->trouble.kind = COAT_ERROR_NONE;
+		coat_warn_not_read(session, key, &open);
+		return FAILURE;
+	}
+	if (lock && !session->token_out && !coat_new_token(session)) {
+		coat_warn(session, key, "is not read", "the system has no random bytes for a lock token");
+		return FAILURE;
+	}
+	if (!coat_send_open(session, &open, lock)) {
+		coat_warn_not_read(session, key, &open);
+		return FAILURE;
+	}
+	*val = open.data;
+	if (lock && !session->locked) {
+		coat_warn_unlocked(session, key, &open.holder);
+	}
+	return SUCCESS;
+}
+
+/* ---- write ---- */
+
+typedef struct {
+	coat_error err;
+	bool stored;
+} coat_commit;
+
+static void coat_take_commit(void *context, uint32_t index, const msgpack_object *error, const msgpack_object *result)
+{
+	coat_commit *commit = context;
+
+	if (error) {
+		coat_error_from_daemon(&commit->err, "session.commit", error);
+	} else if (!coat_map_bool(result, "stored", &commit->stored)) {
+		coat_error_set(
+			&commit->err, COAT_ERROR_PROTOCOL, "session.commit: the answer does not say whether it was stored");
+	}
+}
+
+static int64_t coat_ttl_ms(zend_long maxlifetime)
+{
+	return (maxlifetime > 0 ? MIN(maxlifetime, COAT_MAX_LIFETIME_S) : COAT_DEFAULT_LIFETIME_S) * 1000LL;
+}
+
+/* Stores data, or only extends the life when data is NULL, and releases the lock. */
+static bool coat_send_commit(coat_session *session, zend_string *data, zend_long maxlifetime, coat_commit *commit)
+{
+	coat_param params[] = {
+		coat_param_bytes("id", session->id, session->id_length),
+		coat_prefix_param(session),
+		coat_token_param(session, session->locked),
+		coat_param_int("fence", (int64_t)session->fence),
+		coat_param_string("data", data),
+		coat_param_flag("touch", data == NULL),
+		coat_param_int("ttl_ms", coat_ttl_ms(maxlifetime)),
+		coat_param_flag("release", session->locked),
+	};
+	coat_error err = COAT_ERROR_INIT;
+	coat_batch batch;
+
+	memset(commit, 0, sizeof(*commit));
+	coat_session_batch(session, &batch, 0);
+	if (!coat_batch_add(&batch, "session.commit", params, sizeof(params) / sizeof(params[0]), &err) ||
+		!coat_exchange(&batch, coat_take_commit, commit, &err)) {
+		commit->err = err;
+		coat_after_failure(session, &err);
+		return false;
+	}
+	/* a refusal releases as well; a touch that found nothing does not */
+	if (commit->err.kind == COAT_ERROR_NONE ? commit->stored : commit->err.kind == COAT_ERROR_REFUSED) {
+		coat_lock_is_over(session);
+	}
+	return commit->err.kind == COAT_ERROR_NONE;
+}
+
+static zend_result coat_write(coat_session *session, zend_string *id, zend_string *data, zend_long maxlifetime)
+{
+	coat_commit commit;
+
+	if (coat_send_commit(session, data, maxlifetime, &commit) && commit.stored) {
+		return SUCCESS;
+	}
+	coat_warn(session, id, "is not written",
+		commit.err.kind == COAT_ERROR_NONE ? "the daemon did not store it" : coat_refusal(&commit.err));
+	return FAILURE;
+}
+
+/* A write through SessionHandler for an id that nobody read: its fence is asked for first, without a
+ * lock, and beside the current session, which keeps its own. */
+static zend_result coat_write_other(
+	const coat_session *session, zend_string *id, zend_string *data, zend_long maxlifetime)
+{
+	coat_session other = {.settings = session->settings, .pid = session->pid};
+	coat_open open;
+
+	coat_set_current(&other, id);
+	if (!coat_send_open(&other, &open, false)) {
+		coat_warn(&other, id, "is not written", open.err.message);
+		return FAILURE;
+	}
+	zend_string_release(open.data);
+	return coat_write(&other, id, data, maxlifetime);
+}
+
+/* May this process, in this state, write this session? If not, a warning says why. */
+static bool coat_may_write(coat_session *session, zend_string *id)
+{
+	if (!coat_check_id(session, id)) {
+		return false;
+	}
+	if (session->pid != getpid()) {
+		coat_warn(session, id, "is not written", "it belongs to the process that forked this one");
+		return false;
+	}
+	if (coat_is_current(session, id) && !session->is_read) {
+		coat_warn(session, id, "is not written", "reading it failed before");
+		return false;
+	}
+	return true;
+}
+
+static bool coat_is_readonly(const coat_session *session)
+{
+	return session->settings.session_locking && !session->locked && session->settings.lock_failure == COAT_READONLY;
+}
+
+PS_WRITE_FUNC(coatcheck)
+{
+	coat_session *session = PS_GET_MOD_DATA();
+
+	if (!session || !coat_may_write(session, key)) {
+		return FAILURE;
+	}
+	if (!coat_is_current(session, key)) {
+		return coat_write_other(session, key, val, maxlifetime);
+	}
+	if (coat_is_readonly(session)) {
+		coat_warn(session, key, "is not written",
+			"another request holds its lock, and the changes of this one are dropped "
+			"(coatcheck.lock_failure=readonly)");
+		return FAILURE;
+	}
+	return coat_write(session, key, val, maxlifetime);
+}
+
+PS_UPDATE_TIMESTAMP_FUNC(coatcheck)
+{
+	coat_session *session = PS_GET_MOD_DATA();
+	coat_commit commit;
+
+	if (session && session->pid != getpid()) {
+		return SUCCESS; /* unchanged: the parent keeps it alive */
+	}
+	if (!session || !coat_may_write(session, key)) {
+		return FAILURE;
+	}
+	if (!coat_is_current(session, key)) {
+		return coat_write_other(session, key, val, maxlifetime);
+	}
+	if (!coat_send_commit(session, NULL, maxlifetime, &commit)) {
+		coat_warn(session, key, "is not extended", coat_refusal(&commit.err));
+		return FAILURE;
+	}
+	if (commit.stored || coat_is_readonly(session)) {
+		return SUCCESS;
+	}
+	return coat_write(session, key, val, maxlifetime);
+}
+
+/* ---- destroy, ids, gc ---- */
+
+PS_DESTROY_FUNC(coatcheck)
+{
+	coat_session *session = PS_GET_MOD_DATA();
+	coat_flag_answer answer;
+	bool with_token;
+
+	if (!session || !coat_check_id(session, key)) {
+		return FAILURE;
+	}
+	with_token = session->token_out && session->pid == getpid() && coat_is_current(session, key);
+	if (!coat_ask_flag(session, "session.destroy", ZSTR_VAL(key), ZSTR_LEN(key), with_token, &answer)) {
+		coat_after_failure(session, &answer.err);
+		coat_warn(session, key, "is not destroyed", answer.err.message);
+		return FAILURE;
+	}
+	if (with_token) {
+		coat_lock_is_over(session);
+	}
+	return SUCCESS;
+}
+
+/* The daemon ends sessions by itself, on time. */
+PS_GC_FUNC(coatcheck)
+{
+	*nrdels = 0;
+	return 0;
+}
+
+/*
+ * When the daemon cannot be asked, the id is taken as it is and the trouble is kept for read, which
+ * follows and fails with it. The other answer would be worse: in strict mode a "no" makes PHP send a
+ * new cookie, so that a short outage would log everybody out.
+ */
+static bool coat_exists(coat_session *session, zend_string *id, bool if_unknown)
+{
+	coat_flag_answer answer;
+
+	if (coat_ask_flag(session, "session.exists", ZSTR_VAL(id), ZSTR_LEN(id), false, &answer)) {
+		return answer.flag;
+	}
+	session->trouble = answer.err;
+	return if_unknown;
+}
+
+PS_VALIDATE_SID_FUNC(coatcheck)
+{
+	coat_session *session = PS_GET_MOD_DATA();
+
+	return session && coat_id_is_valid(key) && coat_exists(session, key, true) ? SUCCESS : FAILURE;
+}
+
+PS_CREATE_SID_FUNC(coatcheck)
+{
+	coat_session *session = PS_GET_MOD_DATA();
+
+	for (int attempt = 0; attempt < COAT_SID_ATTEMPTS; attempt++) {
+		zend_string *id = php_session_create_id(mod_data);
+
+		/* SessionHandler::create_sid() comes here without an open, too */
+		if (!id || !session || !coat_exists(session, id, false)) {
+			return id;
+		}
+		zend_string_release(id);
+	}
+	return NULL;
+}
+
+const ps_module coat_session_module = {PS_MOD_UPDATE_TIMESTAMP(coatcheck)};
+
+/* ---- coatcheck_session_info() ---- */
+
+void coat_session_info(zval *return_value)
+{
+	const coat_session *session = COAT_G(session);
+
+	if (!session || !session->is_read) {
+		RETURN_NULL();
+	}
+	array_init(return_value);
+	add_assoc_bool(return_value, "locked", session->locked);
+	add_assoc_stringl(return_value, "token_prefix", (char *)session->token, session->locked ? 6 : 0);
+	add_assoc_long(return_value, "fence", (zend_long)session->fence);
+	add_assoc_long(return_value, "waited_ms", (zend_long)session->waited_ms);
+}

@@ -48,7 +48,7 @@ session_write_close();
             <?= fact('Visits', (string) $visits, 'counted in $_SESSION') ?>
             <?= fact('Session id', substr($id, 0, 6) . '…', 'the first 6 characters') ?>
             <?= fact('Lock token', ($lock['token_prefix'] ?? '') . '…', 'new for each request') ?>
-            <?= fact('Fence', (string) ($lock['fence'] ?? '–'), 'grows with every grant') ?>
+            <?= fact('Fence', number_format($lock['fence'] ?? 0, 0, '', ' '), 'grows with every grant') ?>
             <?= fact('Wait', ($lock['waited_ms'] ?? 0) . ' ms', 'for the lock, this request') ?>
         </dl>
     </section>

@@ -99,7 +99,7 @@ final class FanOut
 
         return [
             'status' => $status,
-            'took_ms' => (microtime(true) - $begin) * 1000.0,
+            'took_ms' => round((microtime(true) - $begin) * 1000.0, 1),
             'body' => is_array($decoded) ? $decoded : [],
         ];
     }

@@ -23,8 +23,18 @@ function lockingFromRequest(): string
  */
 function startSession(string $locking): bool
 {
-    ini_set('coatcheck.session_locking', $locking === 'off' ? 'Off' : 'On');
-    session_name(SESSION_NAMES[$locking]);
+    static $ids = [];
+    $name = SESSION_NAMES[$locking];
+    $id = $ids[$name] ?? $_COOKIE[$name] ?? '';
 
-    return session_start();
+    ini_set('coatcheck.session_locking', $locking === 'off' ? 'Off' : 'On');
+    session_name($name);
+    // Left alone, PHP would go on with the id of the session before, whatever its name.
+    session_id(is_string($id) ? $id : '');
+    if (!session_start()) {
+        return false;
+    }
+    $ids[$name] = session_id();
+
+    return true;
 }

@@ -103,6 +103,8 @@ func (a *App) startMetrics() error {
 		gauge("coatcheck_connections", "Open connections of the client protocol.", func() int { return a.socket.Connections() }),
 		gauge("coatcheck_sessions", "Session records.", func() int { return a.stats().Sessions }),
 		gauge("coatcheck_values", "Values of all buckets.", func() int { return a.stats().Values }),
+		gauge("coatcheck_memory_bytes", "Estimated memory of all entries.", func() int { return int(a.stats().Bytes) }),
+		gauge("coatcheck_values_evicted", "Values evicted since the start to make room.", func() int { return int(a.stats().Evicted) }),
 		gauge("coatcheck_locks", "Held locks, sessions' included.", func() int { return a.stats().Locks }),
 	)
 	return nil
@@ -120,9 +122,18 @@ func (a *App) stats() store.Stats {
 	return r.Stats
 }
 
+// evictions are the values of memory.eviction.
+var evictions = map[string]store.Eviction{
+	"lru": store.EvictLRU, "volatile-ttl": store.EvictVolatileTTL, "noeviction": store.EvictNone,
+}
+
 // startStore makes the state and the part that drops what expires.
 func (a *App) startStore() error {
-	a.arbiter = arbiter.NewLocal(store.New(), arbiter.BootClock(time.Now().UnixMilli()))
+	state := store.New(store.Limits{
+		Total: int64(a.cfg.Memory.Limit), Tenant: int64(a.cfg.Memory.TenantLimit),
+		Eviction: evictions[a.cfg.Memory.Eviction],
+	})
+	a.arbiter = arbiter.NewLocal(state, arbiter.BootClock(time.Now().UnixMilli()))
 	a.locker = locker.New(a.arbiter, locker.Config{
 		Lease: a.cfg.Lock.Lease, MaxHold: a.cfg.Lock.MaxHold,
 		MaxWait: a.cfg.Lock.MaxWait, MaxWaiters: a.cfg.Lock.MaxWaiters,

@@ -25,6 +25,9 @@ func (a *App) status(ctx context.Context) (wire.Pairs, error) {
 		{Key: "locks", Value: r.Stats.Locks},
 		{Key: "waiters", Value: a.locker.Waiting()},
 		{Key: "values", Value: r.Stats.Values},
+		{Key: "memory", Value: r.Stats.Bytes},
+		{Key: "memory_limit", Value: r.Stats.Limit},
+		{Key: "evicted", Value: r.Stats.Evicted},
 	}
 	if a.pool != nil {
 		status = append(status, wire.Pair{Key: "pool", Value: a.poolStatus(ctx)})

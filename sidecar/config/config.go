@@ -94,6 +94,9 @@ type Config struct {
 	// Limits is what clients may take of the daemon.
 	Limits Limits `key:"limits"`
 
+	// Memory is what sessions, locks and values may take.
+	Memory Memory `key:"memory"`
+
 	// Front is how http deals with php-fpm and with browsers.
 	Front Front `key:"front"`
 }
@@ -131,6 +134,22 @@ type Limits struct {
 	// Each php-fpm worker keeps one connection, which costs the daemon a file descriptor and
 	// some kilobytes: the limit of open files (ulimit -n) must be higher.
 	Connections int `key:"connections" default:"10000" min:"1" max:"1000000"`
+}
+
+// Memory is the section [memory].
+type Memory struct {
+	// Limit is how much memory all entries together may take, by the daemon's own estimate. When it is
+	// reached, values are evicted to make room; sessions and locks never are, and a write that still does not fit
+	// is refused. The process itself needs about a third more than this. 0 means no limit.
+	Limit Size `key:"limit" default:"0" min:"0" max:"16777216MiB"`
+
+	// TenantLimit is the same for each tenant by itself. 0 means no limit.
+	TenantLimit Size `key:"tenant_limit" default:"0" min:"0" max:"16777216MiB"`
+
+	// Eviction says which values make room: lru, those that were not used for the longest, by
+	// sample; volatile-ttl, those that expire soonest, and never those without expiry; noeviction,
+	// none.
+	Eviction string `key:"eviction" default:"lru" oneof:"lru volatile-ttl noeviction"`
 }
 
 // Front is the section [front].

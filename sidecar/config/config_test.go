@@ -145,6 +145,7 @@ func TestEverySettingCanBeGivenInEveryWay(t *testing.T) {
 		"fpm_status": "127.0.0.1:9002", "docroot": dir, "log_level": "debug", "log_format": "json",
 		"drain_timeout": "1s", "lock.lease": "1s", "lock.max_hold": "0", "lock.max_waiters": "2",
 		"lock.max_wait": "1s", "limits.max_frame": "65536", "limits.connections": "3",
+		"memory.limit": "1MiB", "memory.tenant_limit": "1MiB", "memory.eviction": "noeviction",
 		"front.timeout": "1s", "front.max_body": "1MiB",
 	}
 	companions := map[string]string{"COATCHECK_FPM": "unix:/run/fpm.sock", "COATCHECK_DOCROOT": dir}

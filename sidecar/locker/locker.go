@@ -108,9 +108,14 @@ func nameOf(c *store.Command) name {
 // do has the command decided and tells those who wait for what it changed.
 func (l *Locker) do(ctx context.Context, c *store.Command) (store.Result, error) {
 	r, err := l.arb.Do(ctx, c)
-	if err != nil {
-		return r, err
+	if err == nil {
+		l.tell(c, r)
 	}
+	return r, err
+}
+
+// tell wakes those who wait for what a command changed.
+func (l *Locker) tell(c *store.Command, r store.Result) {
 	switch c.Op {
 	case store.OpSessionCommit, store.OpSessionDestroy:
 		if r.Released {
@@ -120,10 +125,18 @@ func (l *Locker) do(ctx context.Context, c *store.Command) (store.Result, error)
 		if r.Done {
 			l.wake(c)
 		}
-	case store.OpSet, store.OpDel, store.OpGetDel, store.OpIncr, store.OpAppend:
+	case store.OpSet, store.OpDel, store.OpGetDel, store.OpIncr, store.OpIncrFloat, store.OpAppend, store.OpExpire:
 		l.changed(c)
+	case store.OpRename:
+		l.changed(c)
+		to := *c
+		to.Key = c.NewKey
+		l.changed(&to)
+	case store.OpBatch:
+		for i := range r.Batch {
+			l.tell(&c.Batch[i], r.Batch[i])
+		}
 	case store.OpFlush:
 		l.flushed(c)
 	}
-	return r, nil
 }

@@ -40,17 +40,29 @@ var refusals = map[store.Reason]string{
 	store.NotInteger: "the value is not a 64-bit integer",
 	store.Overflow:   "the result does not fit in 64 bits",
 	store.TooLong:    "the value would be too long",
+	store.WrongType:  "the key holds a hash",
+	store.NotFloat:   "the value is not a number",
+	store.NotFinite:  "the result would not be a finite number",
+	store.Full:       "memory is full and nothing more can be evicted",
 }
 
 // invalidID is the reason for a session id that no session can have.
 const invalidID = "invalid_id"
 
 // refusal is the error of a refused command.
-func refusal(why store.Reason) *wire.Error {
-	return &wire.Error{
-		Code: wire.Refused, Message: refusals[why],
-		Details: wire.Pairs{{Key: "reason", Value: why.String()}},
+func refusal(r store.Result) *wire.Error {
+	e := &wire.Error{
+		Code: wire.Refused, Message: refusals[r.Reason],
+		Details: wire.Pairs{{Key: "reason", Value: r.Reason.String()}},
 	}
+	if r.Reason == store.Full {
+		e.Message = fmt.Sprintf("%s: %d bytes are needed, %d of %d are in use (memory.limit)",
+			e.Message, r.N, r.Stats.Bytes, r.Stats.Limit)
+		e.Details = append(e.Details, wire.Pairs{
+			{Key: "needed", Value: r.N}, {Key: "used", Value: r.Stats.Bytes}, {Key: "limit", Value: r.Stats.Limit},
+		}...)
+	}
+	return e
 }
 
 // holder describes who holds a lock, at time now in milliseconds.

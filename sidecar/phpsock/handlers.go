@@ -111,6 +111,9 @@ func (c *conn) contended(cmd *store.Command, waitMS int64, out []byte, answer fu
 	if r.Status == store.Busy && waitMS > 0 {
 		return out, c.wait(own(cmd), milliseconds(waitMS), answer)
 	}
+	if r.Status == store.Refused {
+		return out, refusal(r)
+	}
 	o := outcome{Result: r, now: cmd.Now}
 	if r.Status == store.Busy {
 		o.waiters = c.s.locker.Waiters(cmd)
@@ -126,6 +129,9 @@ func (c *conn) wait(cmd *store.Command, patience time.Duration, answer func(outc
 		full := errors.Is(err, locker.ErrQueueFull)
 		if err != nil && !full {
 			return out, err
+		}
+		if r.Status == store.Refused {
+			return out, refusal(r)
 		}
 		o := outcome{Result: r, now: cmd.Now, waited: time.Since(began), full: full}
 		if r.Status == store.Busy {

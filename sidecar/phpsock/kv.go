@@ -16,7 +16,7 @@ func (c *conn) kv(m wire.Method, p *wire.Params, cmd *store.Command) (store.Resu
 	}
 	r, err := c.do(cmd)
 	if err == nil && r.Status == store.Refused {
-		err = refusal(r.Reason)
+		err = refusal(r)
 	}
 	return r, err
 }
@@ -52,6 +52,9 @@ func (c *conn) kvMGet(p *wire.Params, out []byte) ([]byte, error) {
 		if err != nil {
 			return out, err
 		}
+		if r.Status == store.Refused {
+			return out, refusal(r)
+		}
 		if len(out)+len(r.Value) > limit {
 			return out, wire.TooLargeError("the answer", len(out)+len(r.Value), c.s.cfg.MaxFrame)
 		}
@@ -80,7 +83,7 @@ func (c *conn) kvSet(p *wire.Params, out []byte) ([]byte, error) {
 	case p.KeepTTL && p.TTL > 0:
 		return out, misused(wire.KVSet, "give at most one of ttl_ms and keepttl")
 	}
-	cmd.Value, cmd.Match, cmd.TTL, cmd.KeepTTL = p.Value, p.IfEq, p.TTL, p.KeepTTL
+	cmd.Value, cmd.Match, cmd.TTL, cmd.KeepTTL, cmd.WantOld = p.Value, p.IfEq, p.TTL, p.KeepTTL, p.Get
 	r, err := c.kv(wire.KVSet, p, cmd)
 	if err != nil || !p.Get {
 		return msgp.AppendBool(out, r.Done), err
@@ -210,8 +213,8 @@ func (c *conn) kvAppend(p *wire.Params, out []byte) ([]byte, error) {
 }
 
 func (c *conn) kvStrlen(p *wire.Params, out []byte) ([]byte, error) {
-	r, err := c.kv(wire.KVStrlen, p, c.kvCommand(store.OpGet, p))
-	return msgp.AppendInt(out, len(r.Value)), err
+	r, err := c.kv(wire.KVStrlen, p, c.kvCommand(store.OpStrlen, p))
+	return msgp.AppendInt64(out, r.N), err
 }
 
 // The number of keys that a scan returns at a time: by default, and at most.

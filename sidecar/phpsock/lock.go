@@ -50,7 +50,7 @@ func (c *conn) lockRenew(p *wire.Params, out []byte) ([]byte, error) {
 	case err != nil:
 		return out, err
 	case r.Status == store.Refused:
-		return out, refusal(r.Reason)
+		return out, refusal(r)
 	}
 	return msgp.AppendUint64(msgp.AppendString(msgp.AppendMapHeader(out, 1), "fence"), r.Fence), nil
 }

@@ -116,7 +116,7 @@ func (c *conn) sessionCommit(p *wire.Params, out []byte) ([]byte, error) {
 		c.s.cfg.Metrics.refusals.WithLabelValues(r.Reason.String()).Inc()
 		c.s.cfg.Log.Warn("session write refused", "lock", locker.Short(string(p.Key)), "tenant", c.s.cfg.Tenant,
 			"pid", c.who.PID, "script", c.who.Script, "fence", cmd.Fence, "why", r.Reason.String())
-		return out, refusal(r.Reason)
+		return out, refusal(r)
 	}
 	out = msgp.AppendMapHeader(out, 2)
 	out = msgp.AppendBool(msgp.AppendString(out, "stored"), r.Done)

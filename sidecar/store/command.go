@@ -20,22 +20,36 @@ const (
 	OpLockInfo    // Token → Found, Done (held by Token), Locks
 	OpLockForce   // → Done
 
-	OpGet        // → Value, Found
-	OpSet        // Value, TTL, If, Match, KeepTTL → Done, and the old Value, Found
-	OpDel        // If (IfEqual), Match → Done
-	OpGetDel     // → Value, Found
-	OpExpire     // TTL (0: persist), If (IfEqual), Match → Done
-	OpTTL        // → Found, N (milliseconds left; -1: no expiry)
-	OpIncr       // Delta, TTL (for a new key), If (IfPresent), Floor → Found, N; Refused
-	OpAppend     // Value, Limit (of the length) → N (length); Refused
-	OpVersion    // → Value, Found, Version, N (milliseconds to its expiry; -1: none)
-	opSingleKeys // commands above have one key; those below have none
+	OpGet       // → Value, Found
+	OpStrlen    // → Found, N
+	OpSet       // Value, TTL or At, KeepTTL, If, Match, WantOld → Done, and the old Value, Found; Refused
+	OpDel       // If (IfEqual, IfNotEqual), Match → Found, Done
+	OpGetDel    // → Value, Found
+	OpExpire    // TTL or At (neither: persist), Expiry, If (IfEqual), Match → Found, Done
+	OpTTL       // → Found, N (milliseconds left; -1: no expiry), Hash
+	OpIncr      // Delta, TTL or At (of a new key), If (IfPresent), Floor → Found, N; Refused
+	OpIncrFloat // DeltaFloat → Value; Refused
+	OpAppend    // Value, Limit (of the length) → N (length); Refused
+	OpVersion   // → Value, Found, Version, N (milliseconds to its expiry; -1: none)
 
+	OpHashSet  // Pairs (names and values) → N (new fields); Refused
+	OpHashGet  // Pairs (names) → Found, Values
+	OpHashDel  // Pairs (names) → N (removed fields)
+	OpHashAll  // → Found, N, Keys, Values
+	OpHashLen  // → Found, N
+	OpHashIncr // Pairs (one name), Delta → N; Refused
+
+	opSingleKeys // commands above have one key; those below have more, or none
+
+	OpBatch       // Batch (of the above, and OpFlush), If (IfAbsent) → Done, Batch; one step
+	OpRename      // NewKey, If (IfAbsent) → Found, Done
 	OpScan        // Match (prefix), Cursor, Limit → Keys, Cursor
+	OpRandomKey   // Cursor (any number) → Found, Keys
 	OpFlush       // → Done; every value of the space
 	OpListLocks   // Match (prefix of the name), Limit → Locks; named locks of the space
 	OpListHeld    // Limit → Locks; every held lock, sessions' included, of every space
 	OpListSession // Limit → Sessions; of every space
+	OpListSpaces  // → Spaces
 	OpStats       // → Stats
 	OpSweep       // Cursor (shard), Limit → N (entries dropped)
 )
@@ -47,10 +61,22 @@ type Space struct{ Tenant, Bucket string }
 type Condition uint8
 
 const (
-	Always    Condition = iota
-	IfAbsent            // the key is missing or expired
-	IfPresent           // the key exists
-	IfEqual             // the value is exactly Command.Match
+	Always     Condition = iota
+	IfAbsent             // the key is missing or expired
+	IfPresent            // the key exists
+	IfEqual              // the value is exactly Command.Match
+	IfNotEqual           // the key exists and its value is not Command.Match
+)
+
+// ExpiryCondition says when an OpExpire applies, beside its Condition.
+type ExpiryCondition uint8
+
+const (
+	AnyExpiry  ExpiryCondition = iota
+	IfNoExpiry                 // the key has no expiry
+	IfExpiry                   // it has one
+	IfLater                    // the new expiry is later than the one it has
+	IfSooner                   // the new expiry is sooner; no expiry is the latest of all
 )
 
 // Who describes a client to others: in warnings, logs and lists. It decides nothing.
@@ -70,7 +96,8 @@ type Command struct {
 	Token []byte // who asks; 1 to 255 bytes
 	Fence uint64 // of the grant that the write belongs to
 	Lease int64  // milliseconds
-	TTL   int64  // milliseconds
+	TTL   int64  // milliseconds; 0 or less: none
+	At    int64  // an expiry as time, ms since 1970, in place of TTL; what has passed removes the value
 	Who   *Who   // shared, never modified
 
 	Value []byte
@@ -79,7 +106,16 @@ type Command struct {
 	Floor *int64 // least result of a decrement; nil: none
 	If    Condition
 
+	DeltaFloat float64
+	Expiry     ExpiryCondition
+	Pairs      [][]byte  // names of fields, or names and values in turn
+	NewKey     []byte    // of OpRename
+	Batch      []Command // their Now is set from this command's
+
 	Touch, Release, KeepTTL, Shared, Bound bool
+	WantOld                                bool // the old value is wanted, so it must be a string
+
+	packed []byte // Value, compressed
 
 	Cursor uint64 // where a scan goes on; 0 begins and ends
 	Limit  int    // entries, or bytes
@@ -106,10 +142,15 @@ const (
 	NotInteger        // the value is not a decimal 64-bit integer
 	Overflow          // the result would not fit in 64 bits
 	TooLong           // the value would be longer than Command.Limit; Result.N is its length
+	WrongType         // the key holds a hash where a string is needed, or the other way round
+	NotFloat          // the value is not a number
+	NotFinite         // the result would not be a finite number
+	Full              // memory does not suffice: Result.N bytes are needed, Stats.Bytes of Stats.Limit used
 )
 
 func (r Reason) String() string {
-	return [...]string{"", "superseded", "destroyed", "forgotten", "not_holder", "not_integer", "overflow", "too_long"}[r]
+	return [...]string{"", "superseded", "destroyed", "forgotten", "not_holder", "not_integer", "overflow", "too_long",
+		"wrong_type", "not_float", "not_finite", "full"}[r]
 }
 
 // Hold describes one holder of a lock.
@@ -140,10 +181,21 @@ type SessionInfo struct {
 	Locked    bool
 }
 
+// SpaceInfo says what is in a space. Entries whose time is up count until a sweep or a read drops them.
+type SpaceInfo struct {
+	Space            Space
+	Values, Sessions int
+	Expiring         int   // values with an expiry
+	Bytes            int64 // estimated memory
+}
+
 // Stats counts what is there.
 type Stats struct {
-	Values, Sessions int // those whose time is up are counted until a sweep or a read drops them
-	Locks            int // held ones, sessions' included
+	Values, Sessions int   // those whose time is up are counted until a sweep or a read drops them
+	Locks            int   // held ones, sessions' included
+	Bytes            int64 // estimated memory
+	Limit            int64 // of Bytes; 0: none
+	Evicted          int64 // values, since the start
 }
 
 // Result is a command's answer. Value belongs to the store and must not be modified.
@@ -160,10 +212,16 @@ type Result struct {
 	Version  uint64
 	Cursor   uint64
 	Holder   *Hold // who is in the way
+	Hash     bool  // the key holds a hash
 	Keys     []string
+	Values   [][]byte
+	Batch    []Result
+	Spaces   []SpaceInfo
 	Locks    []LockInfo
 	Sessions []SessionInfo
 	Stats    Stats
+
+	plain int // length of Value before it was compressed; 0: it is not
 }
 
 func refused(why Reason) Result { return Result{Status: Refused, Reason: why} }

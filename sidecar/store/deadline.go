@@ -1,6 +1,9 @@
 package store
 
-import "container/heap"
+import (
+	"container/heap"
+	"slices"
+)
 
 // perishable is an entry that can be dropped at a time of its own.
 type perishable interface {
@@ -79,7 +82,7 @@ func (s *Store) sweep(c *Command) Result {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	dropped := sh.due.sweep(sh, c.Now, c.Limit)
-	for _, sp := range sh.spaces {
+	for _, sp := range slices.Clone(sh.order) { // a space that becomes empty leaves it
 		dropped += sp.bucket.due.sweep(sh, c.Now, c.Limit-dropped)
 	}
 	return Result{N: int64(dropped)}

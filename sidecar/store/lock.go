@@ -1,6 +1,9 @@
 package store
 
-import "strings"
+import (
+	"strings"
+	"unsafe"
+)
 
 // lock is a named lock with its holders: one exclusive holder, or any number of shared ones. A lock without holders has no entry.
 type lock struct {
@@ -9,10 +12,12 @@ type lock struct {
 	key    string
 	shared bool
 	holds  []hold
+	cost   int64 // estimated memory, as charged
 }
 
 func (l *lock) drop(sh *shard) {
 	sh.due.schedule(l, 0)
+	sh.chargeLock(l, 0)
 	delete(l.space.locks, l.key)
 	sh.tidy(l.space)
 }
@@ -39,12 +44,25 @@ func (l *lock) find(token []byte) int {
 	return -1
 }
 
+// chargeLock sets what a lock costs.
+func (sh *shard) chargeLock(l *lock, cost int64) {
+	l.space.bytes += cost - l.cost
+	sh.charge(l.space, cost-l.cost)
+	l.cost = cost
+}
+
+// holdCost is what a holder costs, with its token.
+const holdCost = int64(unsafe.Sizeof(hold{})) + 32
+
+func lockCost(name, holds int) int64 { return lockBase + roundUp(name) + int64(holds)*holdCost }
+
 // settleLock sets the time at which the lock's last lease ends, or drops a lock without holders.
 func (sh *shard) settleLock(l *lock) {
 	if len(l.holds) == 0 {
 		l.drop(sh)
 		return
 	}
+	sh.chargeLock(l, lockCost(len(l.key), len(l.holds)))
 	var at int64
 	for i := range l.holds {
 		if l.holds[i].until == 0 {
@@ -75,6 +93,9 @@ func (sh *shard) lock(c *Command) *lock {
 
 func (sh *shard) acquireLock(c *Command) Result {
 	l := sh.lock(c)
+	if need := lockCost(len(c.Key), 1); l == nil && !sh.fits(c, need) {
+		return sh.full(c, need)
+	}
 	if l == nil {
 		sp := sh.makeSpace(c)
 		l = &lock{space: sp, key: string(c.Key)}

@@ -62,3 +62,30 @@ func (sh *shard) entries(c *Command, from uint64) (matching []entry, seen int) {
 	})
 	return matching, len(sp.bucket.values)
 }
+
+// randomKey returns a key of the space, if there is one. The command brings the randomness.
+func (s *Store) randomKey(c *Command) Result {
+	for i := range uint64(Shards) {
+		if key, ok := s.shards[(c.Cursor+i)%Shards].randomKey(c); ok {
+			return Result{Found: true, Keys: []string{key}}
+		}
+	}
+	return Result{}
+}
+
+func (sh *shard) randomKey(c *Command) (string, bool) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sp := sh.space(c)
+	if sp == nil {
+		return "", false
+	}
+	list := sp.bucket.list
+	for i := range list {
+		at := (c.Cursor/Shards + uint64(i)) % uint64(len(list))
+		if v := list[at]; !v.over(c.Now) {
+			return v.key, true
+		}
+	}
+	return "", false
+}

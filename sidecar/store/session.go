@@ -17,6 +17,7 @@ type session struct {
 	grant     uint64 // the last grant's fence
 	destroyed uint64 // stamp of the last destruction; 0: none that is remembered
 	tombstone int64  // until when the destruction is remembered
+	cost      int64  // estimated memory, as charged
 }
 
 func (x *session) drop(sh *shard) {
@@ -24,6 +25,7 @@ func (x *session) drop(sh *shard) {
 	sh.forgotten = max(sh.forgotten, x.grant, x.destroyed)
 	sh.setData(x, nil)
 	sh.setHold(x, hold{})
+	sh.chargeSession(x, 0)
 	delete(x.space.sessions, x.key)
 	sh.tidy(x.space)
 }
@@ -52,6 +54,15 @@ func (sh *shard) setHold(x *session, h hold) {
 // has says whether there is a record at now.
 func (x *session) has(now int64) bool { return x.data != nil && now < x.expiresAt }
 
+// chargeSession sets what a session costs.
+func (sh *shard) chargeSession(x *session, cost int64) {
+	x.space.bytes += cost - x.cost
+	sh.charge(x.space, cost-x.cost)
+	x.cost = cost
+}
+
+func sessionCost(id, data int) int64 { return sessBase + roundUp(id) + int64(data) }
+
 // settle drops what is over and sets the time at which the rest is.
 func (sh *shard) settle(x *session, now int64) {
 	if !x.has(now) {
@@ -72,6 +83,7 @@ func (sh *shard) settle(x *session, now int64) {
 		return
 	}
 	sh.due.schedule(x, at)
+	sh.chargeSession(x, sessionCost(len(x.key), cap(x.data)))
 }
 
 // session returns the entry of the command's id, or nil. What is over is gone.
@@ -118,6 +130,9 @@ func (sh *shard) openSession(c *Command) Result {
 		r.Fence = sh.next(c.Now) // for those who go on without the lock
 		return x.record(r, c.Now)
 	}
+	if need := sessionCost(len(c.Key), 0); x == nil && !sh.fits(c, need) {
+		return sh.full(c, need)
+	}
 	x = sh.makeSession(c)
 	if x.hold.is(c.Token) && x.destroyed < x.hold.fence {
 		x.hold.until = later(c.Now, c.Lease) // a retry: the answer to the first may have been lost
@@ -160,6 +175,9 @@ func (sh *shard) commitSession(c *Command) Result {
 	if c.Touch && (x == nil || !x.has(c.Now)) {
 		return Result{}
 	}
+	if need := sh.growth(x, c); !sh.fits(c, need) {
+		return sh.full(c, need)
+	}
 	x = sh.makeSession(c)
 	if !c.Touch {
 		sh.setData(x, append(make([]byte, 0, len(c.Value)), c.Value...))
@@ -176,6 +194,18 @@ func (sh *shard) commitSession(c *Command) Result {
 	}
 	sh.settle(x, c.Now)
 	return r
+}
+
+// growth returns how much memory a write needs beyond what the session has; x may be nil.
+func (sh *shard) growth(x *session, c *Command) int64 {
+	if c.Touch {
+		return 0
+	}
+	need := sessionCost(len(c.Key), len(c.Value))
+	if x != nil {
+		need -= x.cost
+	}
+	return need
 }
 
 // endHold releases the session's lock if the command's token took it.

@@ -1,7 +1,10 @@
 package store
 
 import (
+	"cmp"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -11,23 +14,31 @@ const Shards = 256
 
 // Store is the state. It is safe for concurrent use; its zero value is not ready, use [New].
 type Store struct {
-	shards [Shards]shard
+	shards   [Shards]shard
+	accounts *accounts
+	packer   *packer
+	evicted  atomic.Int64
 }
 
 // New returns an empty store.
-func New() *Store {
-	s := new(Store)
+func New(limits Limits) *Store {
+	s := &Store{accounts: newAccounts(limits), packer: newPacker()}
 	for i := range s.shards {
-		s.shards[i].spaces = make(map[Space]*space)
-		s.shards[i].held = make(map[*session]struct{})
+		sh := &s.shards[i]
+		sh.store = s
+		sh.spaces = make(map[Space]*space)
+		sh.held = make(map[*session]struct{})
+		sh.random = uint64(i) + 1
 	}
 	return s
 }
 
 // shard is a part of the keys with all that belongs to them.
 type shard struct {
-	mu     sync.Mutex
+	store  *Store
+	mu     sync.Mutex // guards all that follows
 	spaces map[Space]*space
+	order  []*space  // the same, in the order in which they came
 	due    deadlines // sessions and locks, by when they can be dropped
 	stamp  uint64    // the last one issued
 
@@ -40,16 +51,20 @@ type shard struct {
 	// removed holds, per slot of the key's hash, the stamp of the last removal of a value: the version of missing keys.
 	removed [64]uint64
 
+	random uint64 // the state of pick
+
 	_ [64]byte // shards of neighbouring index share no cache line
 }
 
 // space is what one Space has in one shard.
 type space struct {
 	name     Space
-	bucket   bucket
+	usage    *usage // of its tenant
+	bucket   *bucket
 	sessions map[string]*session
 	records  int // sessions that have data
 	locks    map[string]*lock
+	bytes    int64 // what sessions and locks cost
 }
 
 // space returns the named space, or nil when nothing is in it.
@@ -61,11 +76,13 @@ func (sh *shard) makeSpace(c *Command) *space {
 	if sp == nil {
 		sp = &space{
 			name:     c.Space,
+			usage:    sh.store.accounts.of(c.Space.Tenant),
 			bucket:   newBucket(),
 			sessions: make(map[string]*session),
 			locks:    make(map[string]*lock),
 		}
 		sh.spaces[c.Space] = sp
+		sh.order = append(sh.order, sp)
 	}
 	return sp
 }
@@ -74,6 +91,8 @@ func (sh *shard) makeSpace(c *Command) *space {
 func (sh *shard) tidy(sp *space) {
 	if len(sp.bucket.values)+len(sp.sessions)+len(sp.locks) == 0 {
 		delete(sh.spaces, sp.name)
+		at := slices.Index(sh.order, sp)
+		sh.order = slices.Delete(sh.order, at, at+1)
 	}
 }
 
@@ -105,27 +124,87 @@ var commands = [opSingleKeys]func(*shard, *Command) Result{
 	OpLockInfo:       (*shard).lockInfo,
 	OpLockForce:      (*shard).forceLock,
 	OpGet:            (*shard).get,
+	OpStrlen:         (*shard).strlen,
 	OpSet:            (*shard).set,
 	OpDel:            (*shard).del,
 	OpGetDel:         (*shard).getDel,
 	OpExpire:         (*shard).expire,
 	OpTTL:            (*shard).ttl,
 	OpIncr:           (*shard).incr,
+	OpIncrFloat:      (*shard).incrFloat,
 	OpAppend:         (*shard).append,
 	OpVersion:        (*shard).version,
+	OpHashSet:        (*shard).hashSet,
+	OpHashGet:        (*shard).hashGet,
+	OpHashDel:        (*shard).hashDel,
+	OpHashAll:        (*shard).hashAll,
+	OpHashLen:        (*shard).hashLen,
+	OpHashIncr:       (*shard).hashIncr,
 }
 
-// Apply runs one command and returns its result.
+// Apply runs one command and returns its result. Values are compressed and uncompressed here, while no shard is held.
 func (s *Store) Apply(c *Command) Result {
+	s.prepare(c)
+	r := s.run(c)
+	// A command that found no room changed nothing: it may run again when there is some. Others may take
+	// what was made free, hence the number of tries.
+	for tries := 0; r.Reason == Full && tries < 3 && s.makeRoom(c, r.N); tries++ {
+		r = s.run(c)
+	}
+	if r.Reason == Full && c.Op == OpSessionCommit && c.Release {
+		release := *c
+		release.Op = OpSessionRelease
+		r.Released = s.run(&release).Done
+	}
+	s.unpack(&r)
+	for i := range r.Batch {
+		s.unpack(&r.Batch[i])
+	}
+	return r
+}
+
+// prepare compresses the values of a command, and makes room for a batch, which cannot run twice.
+func (s *Store) prepare(c *Command) {
+	if c.Op == OpSet {
+		c.packed = s.packer.pack(c.Value)
+	}
+	if c.Op != OpBatch || len(c.Batch) == 0 {
+		return
+	}
+	var need int64
+	for i := range c.Batch {
+		b := &c.Batch[i]
+		s.prepare(b)
+		need += valueCost(len(b.Key)) + int64(len(b.Value))
+	}
+	c.Key = c.Batch[0].Key
+	if a := s.accounts; !a.total.fits(need) || !a.of(c.Space.Tenant).fits(need) {
+		s.makeRoom(c, need)
+	}
+}
+
+func (s *Store) unpack(r *Result) {
+	if r.plain > 0 {
+		r.Value = s.packer.unpack(r.Value, r.plain)
+	}
+}
+
+func (s *Store) run(c *Command) Result {
 	if c.Op < opSingleKeys {
-		sh := &s.shards[position(c.Key)>>positionShift]
+		sh := &s.shards[shardOf(c.Key)]
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
 		return commands[c.Op](sh, c)
 	}
 	switch c.Op {
+	case OpBatch:
+		return s.batch(c)
+	case OpRename:
+		return s.rename(c)
 	case OpScan:
 		return s.scan(c)
+	case OpRandomKey:
+		return s.randomKey(c)
 	case OpFlush:
 		return s.flush(c)
 	case OpListLocks:
@@ -134,6 +213,8 @@ func (s *Store) Apply(c *Command) Result {
 		return s.listHeld(c)
 	case OpListSession:
 		return s.listSessions(c)
+	case OpListSpaces:
+		return s.listSpaces()
 	case OpStats:
 		return s.stats(c)
 	case OpSweep:
@@ -149,6 +230,8 @@ const positionShift = 63 - 8
 // highest eight are the shard.
 func position(key []byte) uint64 { return xxhash.Sum64(key) >> 1 }
 
+func shardOf(key []byte) uint64 { return position(key) >> positionShift }
+
 // each calls visit for each shard in ascending order, under its mutex, until visit returns false.
 func (s *Store) each(visit func(*shard) bool) {
 	for i := range s.shards {
@@ -163,9 +246,13 @@ func (s *Store) each(visit func(*shard) bool) {
 }
 
 func (s *Store) stats(c *Command) Result {
-	var st Stats
+	st := Stats{
+		Bytes:   s.accounts.total.bytes.Load(),
+		Limit:   s.accounts.limits.Total,
+		Evicted: s.evicted.Load(),
+	}
 	s.each(func(sh *shard) bool {
-		for _, sp := range sh.spaces {
+		for _, sp := range sh.order {
 			st.Values += len(sp.bucket.values)
 			st.Sessions += sp.records
 			for _, l := range sp.locks {
@@ -182,4 +269,30 @@ func (s *Store) stats(c *Command) Result {
 		return true
 	})
 	return Result{Stats: st}
+}
+
+func (s *Store) listSpaces() Result {
+	bySpace := make(map[Space]*SpaceInfo)
+	s.each(func(sh *shard) bool {
+		for _, sp := range sh.order {
+			i := bySpace[sp.name]
+			if i == nil {
+				i = &SpaceInfo{Space: sp.name}
+				bySpace[sp.name] = i
+			}
+			i.Values += len(sp.bucket.values)
+			i.Expiring += len(sp.bucket.due)
+			i.Sessions += sp.records
+			i.Bytes += sp.bucket.bytes + sp.bytes
+		}
+		return true
+	})
+	var r Result
+	for _, i := range bySpace {
+		r.Spaces = append(r.Spaces, *i)
+	}
+	slices.SortFunc(r.Spaces, func(a, b SpaceInfo) int {
+		return cmp.Or(cmp.Compare(a.Space.Tenant, b.Space.Tenant), cmp.Compare(a.Space.Bucket, b.Space.Bucket))
+	})
+	return r
 }

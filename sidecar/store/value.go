@@ -12,18 +12,34 @@ import (
 // bucket holds the values of one space in one shard. A flush replaces it whole.
 type bucket struct {
 	values map[string]*value
+	list   []*value  // the same in no order, to sample from
 	due    deadlines // those with an expiry
+	bytes  int64     // what they cost
 }
 
-func newBucket() bucket { return bucket{values: make(map[string]*value)} }
+func newBucket() *bucket { return &bucket{values: make(map[string]*value)} }
 
-// value is one value of a bucket. Its data is replaced, never changed in place: readers keep what they got.
+// value is one value of a bucket: a string, or a hash. A string's data is replaced, never changed in place: readers keep
+// what they got.
 type value struct {
 	deadline
 	space *space
 	key   string
 	data  []byte
-	stamp uint64 // its version
+	hash  map[string][]byte // nil for a string
+	stamp uint64            // its version
+	cost  int64             // estimated memory, as charged
+	plain int               // length of the data before it was compressed; 0: it is not
+	place int32             // in bucket.list
+	used  uint32            // when it was last looked up, in seconds since 1970
+}
+
+// length returns the length of a string.
+func (v *value) length() int {
+	if v.plain > 0 {
+		return v.plain
+	}
+	return len(v.data)
 }
 
 // drop removes a value whose time is up. The removal's stamp follows from the value alone, so it does not
@@ -41,8 +57,15 @@ func (sh *shard) erase(v *value, now int64) {
 }
 
 func (sh *shard) unlink(v *value) {
-	v.space.bucket.due.schedule(v, 0)
-	delete(v.space.bucket.values, v.key)
+	b := v.space.bucket
+	b.due.schedule(v, 0)
+	delete(b.values, v.key)
+	last := len(b.list) - 1
+	b.list[v.place] = b.list[last]
+	b.list[v.place].place = v.place
+	b.list[last] = nil
+	b.list = b.list[:last]
+	sh.chargeValue(v, 0)
 	sh.tidy(v.space)
 }
 
@@ -56,67 +79,136 @@ func (sh *shard) lookup(c *Command) *value {
 		return nil
 	}
 	v := sp.bucket.values[string(c.Key)]
-	if v != nil && v.over(c.Now) {
+	if v == nil {
+		return nil
+	}
+	if v.over(c.Now) {
 		v.drop(sh)
 		return nil
 	}
+	v.used = uint32(c.Now / 1000)
 	return v
 }
 
-// put stores data, which the value owns from here on. v is what lookup returned.
-func (sh *shard) put(v *value, c *Command, data []byte) *value {
+// text returns the string of the command's key, or nil; wrong says that there is something else.
+func (sh *shard) text(c *Command) (v *value, wrong bool) {
+	v = sh.lookup(c)
+	return v, v != nil && v.hash != nil
+}
+
+// put stores a string, which the value owns from here on, and returns false, with nothing changed, when
+// memory does not suffice. v is what lookup returned.
+func (sh *shard) put(v *value, c *Command, data []byte, plain int) (*value, bool) {
+	cost := valueCost(len(c.Key)) + int64(cap(data))
+	if !sh.fits(c, cost-v.charged()) {
+		return nil, false
+	}
 	if v == nil {
-		sp := sh.makeSpace(c)
-		v = &value{space: sp, key: string(c.Key)}
-		sp.bucket.values[v.key] = v
+		v = sh.link(c)
 	}
-	v.data = data
+	v.data, v.plain, v.hash = data, plain, nil
 	v.stamp = sh.next(c.Now)
+	sh.chargeValue(v, cost)
+	return v, true
+}
+
+// link makes an empty value for the command's key.
+func (sh *shard) link(c *Command) *value {
+	sp := sh.makeSpace(c)
+	b := sp.bucket
+	v := &value{space: sp, key: string(c.Key), place: int32(len(b.list)), used: uint32(c.Now / 1000)}
+	b.values[v.key] = v
+	b.list = append(b.list, v)
 	return v
 }
 
-// expireIn sets a value's expiry; a ttl of 0 means none.
-func (v *value) expireIn(now, ttl int64) {
-	due := &v.space.bucket.due
-	if ttl > 0 {
-		due.schedule(v, later(now, ttl))
-	} else {
-		due.schedule(v, 0)
+// expireAt sets a value's expiry to what the command asks for: none when it asks for nothing.
+func (v *value) expireAt(c *Command) {
+	at := c.At
+	if at == 0 && c.TTL > 0 {
+		at = later(c.Now, c.TTL)
 	}
+	v.space.bucket.due.schedule(v, at)
 }
 
-// found is the result of reading v.
+// found is the result of reading a string.
 func found(v *value) Result {
 	if v == nil {
 		return Result{}
 	}
-	return Result{Found: true, Value: v.data}
+	return Result{Found: true, Value: v.data, plain: v.plain}
 }
 
 // meets says whether v fulfils the command's condition.
-func (c *Command) meets(v *value) bool {
+func (sh *shard) meets(c *Command, v *value) bool {
 	switch c.If {
 	case IfAbsent:
 		return v == nil
 	case IfPresent:
 		return v != nil
 	case IfEqual:
-		return v != nil && bytes.Equal(v.data, c.Match)
+		return v != nil && sh.equals(v, c.Match)
+	case IfNotEqual:
+		return v != nil && !sh.equals(v, c.Match)
 	}
 	return true
 }
 
-func (sh *shard) get(c *Command) Result { return found(sh.lookup(c)) }
+// equals compares a value's plain bytes.
+func (sh *shard) equals(v *value, match []byte) bool {
+	return v.hash == nil && v.length() == len(match) && bytes.Equal(sh.plain(v), match)
+}
+
+// plain returns a string's plain bytes.
+func (sh *shard) plain(v *value) []byte {
+	if v.plain == 0 {
+		return v.data
+	}
+	return sh.store.packer.unpack(v.data, v.plain)
+}
+
+func (sh *shard) get(c *Command) Result {
+	v, wrong := sh.text(c)
+	if wrong {
+		return refused(WrongType)
+	}
+	return found(v)
+}
+
+func (sh *shard) strlen(c *Command) Result {
+	v, wrong := sh.text(c)
+	switch {
+	case wrong:
+		return refused(WrongType)
+	case v == nil:
+		return Result{}
+	}
+	return Result{Found: true, N: int64(v.length())}
+}
 
 func (sh *shard) set(c *Command) Result {
 	v := sh.lookup(c)
+	isHash := v != nil && v.hash != nil
+	if isHash && c.WantOld || isHash && c.If >= IfEqual {
+		return refused(WrongType)
+	}
 	r := found(v)
-	if !c.meets(v) {
+	if !sh.meets(c, v) {
 		return r
 	}
-	v = sh.put(v, c, slices.Clone(c.Value))
+	data, plain := c.packed, len(c.Value)
+	if data == nil {
+		data, plain = slices.Clone(c.Value), 0
+	}
+	v, ok := sh.put(v, c, data, plain)
+	if !ok {
+		return sh.full(c, valueCost(len(c.Key))+int64(len(data)))
+	}
 	if !c.KeepTTL {
-		v.expireIn(c.Now, c.TTL)
+		v.expireAt(c)
+	}
+	if v.over(c.Now) { // an absolute expiry that has passed
+		v.drop(sh)
 	}
 	r.Done = true
 	return r
@@ -124,29 +216,61 @@ func (sh *shard) set(c *Command) Result {
 
 func (sh *shard) del(c *Command) Result {
 	v := sh.lookup(c)
-	if v == nil || !c.meets(v) {
+	if v == nil {
 		return Result{}
 	}
+	if c.If >= IfEqual && v.hash != nil {
+		return refused(WrongType)
+	}
+	if !sh.meets(c, v) {
+		return Result{Found: true}
+	}
 	sh.erase(v, c.Now)
-	return Result{Done: true}
+	return Result{Found: true, Done: true}
 }
 
 func (sh *shard) getDel(c *Command) Result {
-	v := sh.lookup(c)
+	v, wrong := sh.text(c)
+	if wrong {
+		return refused(WrongType)
+	}
 	if v != nil {
 		sh.erase(v, c.Now)
 	}
 	return found(v)
 }
 
+// expire changes an expiry: to TTL or At, or to none. What has passed removes the value.
 func (sh *shard) expire(c *Command) Result {
 	v := sh.lookup(c)
-	if v == nil || !c.meets(v) {
-		return Result{}
+	if v == nil || !sh.meets(c, v) || !c.Expiry.allows(v.at, c) {
+		return Result{Found: v != nil}
 	}
 	had := v.at != 0
-	v.expireIn(c.Now, c.TTL)
-	return Result{Done: c.TTL > 0 || had}
+	v.expireAt(c)
+	if v.over(c.Now) {
+		v.drop(sh)
+	}
+	return Result{Found: true, Done: had || c.TTL > 0 || c.At > 0}
+}
+
+// allows says whether an expiry at old, 0 for none, may be replaced by the command's.
+func (x ExpiryCondition) allows(old int64, c *Command) bool {
+	at := c.At
+	if at == 0 {
+		at = later(c.Now, c.TTL)
+	}
+	switch x {
+	case IfNoExpiry:
+		return old == 0
+	case IfExpiry:
+		return old != 0
+	case IfLater: // no expiry is later than any
+		return old != 0 && at > old
+	case IfSooner:
+		return old == 0 || at < old
+	}
+	return true
 }
 
 // left returns the milliseconds to v's expiry, or -1.
@@ -162,51 +286,114 @@ func (sh *shard) ttl(c *Command) Result {
 	if v == nil {
 		return Result{}
 	}
-	return Result{Found: true, N: v.left(c.Now)}
+	return Result{Found: true, N: v.left(c.Now), Hash: v.hash != nil}
+}
+
+// maxDigits is the length of the longest 64-bit integer.
+const maxDigits = 20
+
+// parseInt reads a decimal integer as Redis does: no sign but a minus, no leading zeros, no spaces.
+func parseInt(b []byte) (int64, bool) {
+	if len(b) == 0 || len(b) > maxDigits || b[0] == '+' {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	if err != nil || b[0] == '0' && len(b) > 1 || b[0] == '-' && b[1] == '0' {
+		return 0, false
+	}
+	return n, true
+}
+
+// add returns n + delta, and false when that does not fit.
+func add(n, delta int64) (int64, bool) {
+	if delta > 0 && n > math.MaxInt64-delta || delta < 0 && n < math.MinInt64-delta {
+		return 0, false
+	}
+	return n + delta, true
 }
 
 func (sh *shard) incr(c *Command) Result {
-	v := sh.lookup(c)
+	v, wrong := sh.text(c)
+	if wrong {
+		return refused(WrongType)
+	}
 	if v == nil && c.If == IfPresent {
 		return Result{}
 	}
 	var n int64
+	ok := true
 	if v != nil {
-		var err error
-		if n, err = strconv.ParseInt(string(v.data), 10, 64); err != nil {
+		if n, ok = parseInt(v.data); !ok {
 			return refused(NotInteger)
 		}
 	}
-	if c.Delta > 0 && n > math.MaxInt64-c.Delta || c.Delta < 0 && n < math.MinInt64-c.Delta {
+	if n, ok = add(n, c.Delta); !ok {
 		return refused(Overflow)
 	}
-	n += c.Delta
 	if c.Floor != nil {
 		n = max(n, *c.Floor)
 	}
+	return sh.replaceNumber(v, c, strconv.AppendInt(nil, n, 10), Result{Found: true, N: n})
+}
+
+// replaceNumber stores a new number, which keeps its expiry, and returns r.
+func (sh *shard) replaceNumber(v *value, c *Command, digits []byte, r Result) Result {
 	isNew := v == nil
-	v = sh.put(v, c, strconv.AppendInt(nil, n, 10))
-	if isNew {
-		v.expireIn(c.Now, c.TTL)
+	v, ok := sh.put(v, c, digits, 0)
+	if !ok {
+		return sh.full(c, valueCost(len(c.Key)))
 	}
-	return Result{Found: true, N: n}
+	if isNew {
+		v.expireAt(c)
+	}
+	return r
+}
+
+func (sh *shard) incrFloat(c *Command) Result {
+	v, wrong := sh.text(c)
+	if wrong {
+		return refused(WrongType)
+	}
+	var n float64
+	if v != nil {
+		var err error
+		if n, err = strconv.ParseFloat(string(v.data), 64); err != nil || v.plain > 0 {
+			return refused(NotFloat)
+		}
+	}
+	if n += c.DeltaFloat; math.IsNaN(n) || math.IsInf(n, 0) {
+		return refused(NotFinite)
+	}
+	digits := strconv.AppendFloat(nil, n, 'f', -1, 64)
+	return sh.replaceNumber(v, c, digits, Result{Found: true, Value: digits})
 }
 
 func (sh *shard) append(c *Command) Result {
-	v := sh.lookup(c)
+	v, wrong := sh.text(c)
+	if wrong {
+		return refused(WrongType)
+	}
 	var old []byte
 	if v != nil {
-		old = v.data
+		if n := v.length() + len(c.Value); n > c.Limit {
+			return Result{Status: Refused, Reason: TooLong, N: int64(n)}
+		}
+		old = sh.plain(v)
 	}
-	if n := len(old) + len(c.Value); n > c.Limit {
-		return Result{Status: Refused, Reason: TooLong, N: int64(n)}
+	// It stays plain: what is appended to will be appended to.
+	data := slices.Concat(old, c.Value)
+	v, ok := sh.put(v, c, data, 0)
+	if !ok {
+		return sh.full(c, int64(len(data)))
 	}
-	v = sh.put(v, c, slices.Concat(old, c.Value))
 	return Result{N: int64(len(v.data))}
 }
 
 func (sh *shard) version(c *Command) Result {
-	v := sh.lookup(c)
+	v, wrong := sh.text(c)
+	if wrong {
+		return refused(WrongType)
+	}
 	if v == nil {
 		return Result{Version: max(1, sh.removed[slot(string(c.Key))]), N: -1}
 	}
@@ -224,14 +411,23 @@ func (s *Store) flush(c *Command) Result {
 	}
 	for i := range s.shards {
 		sh := &s.shards[i]
-		if sp := sh.space(c); sp != nil && len(sp.bucket.values) > 0 {
-			sp.bucket = newBucket()
-			gone := sh.next(c.Now)
-			for k := range sh.removed {
-				sh.removed[k] = gone
-			}
-			sh.tidy(sp)
+		if sp := sh.space(c); sp != nil {
+			sh.flush(sp, c.Now)
 		}
 	}
 	return Result{Done: true}
+}
+
+// flush drops every value that the space has in this shard.
+func (sh *shard) flush(sp *space, now int64) {
+	if len(sp.bucket.values) == 0 {
+		return
+	}
+	sh.charge(sp, -sp.bucket.bytes)
+	sp.bucket = newBucket()
+	gone := sh.next(now)
+	for k := range sh.removed {
+		sh.removed[k] = gone
+	}
+	sh.tidy(sp)
 }

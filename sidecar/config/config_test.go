@@ -26,6 +26,7 @@ func TestDefaults(t *testing.T) {
 			MaxWait:    5 * time.Minute,
 		},
 		Limits: Limits{MaxFrame: 16 * MiB, Connections: 10000},
+		Memory:       Memory{Eviction: "lru"},
 		Front:  Front{Timeout: time.Minute, MaxBody: 32 * MiB},
 	}
 	if got := Default(); got != want {
@@ -345,7 +346,7 @@ func TestProblemsInAFile(t *testing.T) {
 		"whatever = {}":                    {":1: unknown key whatever = {…}", "allowed: socket"},
 		"lock = 5":                         {":1: lock = 5", "lock is a section", "lease, max_hold"},
 		"[locks]\nlease = '1s'":            {":1: unknown section [locks]", "did you mean [lock]?", ":2: unknown key locks.lease", "did you mean lock.lease?"},
-		"[cluster]":                        {":1: unknown section [cluster]", "[lock], [limits], [front]"},
+		"[cluster]":                        {":1: unknown section [cluster]", "[lock], [limits], [memory], [front]"},
 		"[socket]\npath = '/x'":            {":1: [socket] is not a section", "write socket ="},
 		"[[lock]]":                         {":1: [[lock]] is a list", "written [lock]"},
 		"socket = /run/x":                  {":1: not valid TOML"},

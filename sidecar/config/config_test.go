@@ -26,7 +26,7 @@ func TestDefaults(t *testing.T) {
 			MaxWait:    5 * time.Minute,
 		},
 		Limits: Limits{MaxFrame: 16 * MiB, Connections: 10000},
-		Memory:       Memory{Eviction: "lru"},
+		Memory: Memory{Eviction: "lru"},
 		Front:  Front{Timeout: time.Minute, MaxBody: 32 * MiB},
 	}
 	if got := Default(); got != want {

@@ -217,14 +217,19 @@ func (l *Locker) ended(h *held) {
 // lost reports a lock that its holder no longer has, or soon will not have.
 func (l *Locker) lost(h *held, why string) {
 	l.cfg.Metrics.Lost.Inc()
+	l.cfg.Log.Warn("lock is renewed no more", append(h.attrs(), "why", why)...)
+}
+
+// attrs describes a held lock in the log.
+func (h *held) attrs() []any {
 	attrs := []any{
-		"lock", Short(string(h.cmd.Key)), "tenant", h.cmd.Space.Tenant, "why", why,
+		"lock", Short(string(h.cmd.Key)), "tenant", h.cmd.Space.Tenant,
 		"held", time.Since(h.since).Round(time.Millisecond).String(),
 	}
 	if w := h.cmd.Who; w != nil {
 		attrs = append(attrs, "pid", w.PID, "script", w.Script)
 	}
-	l.cfg.Log.Warn("lock is renewed no more", attrs...)
+	return attrs
 }
 
 // Short shortens a session id or token for logs and lists: it is a credential.
@@ -294,5 +299,6 @@ func (c *Client) lapse(h *held) {
 			"lock", Short(string(cmd.Key)), "token", Short(string(cmd.Token)), "error", err)
 	case r.Done:
 		c.l.cfg.Metrics.Swept.Inc()
+		c.l.cfg.Log.Info("lock released for a client that left it behind", h.attrs()...)
 	}
 }

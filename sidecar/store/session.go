@@ -134,12 +134,12 @@ func (sh *shard) openSession(c *Command) Result {
 		return sh.full(c, need)
 	}
 	x = sh.makeSession(c)
-	if x.hold.is(c.Token) && x.destroyed < x.hold.fence {
-		x.hold.until = later(c.Now, c.Lease) // a retry: the answer to the first may have been lost
-	} else {
+	// A retry gets the same grant: the answer to the first may have been lost.
+	if retry := x.hold.is(c.Token) && x.destroyed < x.hold.fence; !retry {
 		sh.setHold(x, sh.grant(c))
 		x.grant = x.hold.fence
 	}
+	x.hold.until = later(c.Now, c.Lease) // not 0, which settle would take for long ago
 	sh.settle(x, c.Now)
 	return x.record(Result{Locked: true, Fence: x.hold.fence}, c.Now)
 }
@@ -153,8 +153,8 @@ func (sh *shard) judge(x *session, c *Command) Reason {
 		return Destroyed
 	case len(c.Token) == 0:
 		return NoReason
-	case x == nil && c.Fence <= sh.forgotten:
-		return Forgotten
+	case (x == nil || x.grant == 0) && c.Fence <= sh.forgotten:
+		return Forgotten // whoever writes without a lock makes a new entry, but knows nothing of the old one
 	case x == nil:
 		return NoReason
 	case x.grant > c.Fence:

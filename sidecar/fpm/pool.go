@@ -172,13 +172,13 @@ func (p *Pool) ask(ctx context.Context, network, addr, path, query string) ([]by
 	if err != nil {
 		return nil, unavailable(ctx, err)
 	}
-	// gofast waits for both sides of the connection; closing it is what ends that wait.
+	// gofast waits for a read or a write without a limit; closing the connection is what ends it.
 	defer nc.Close()
 	stop := context.AfterFunc(ctx, func() { nc.Close() })
 	defer stop()
 
 	answer := &capture{header: make(http.Header)}
-	err = fetch(nc, path, query, answer)
+	err = fetch(ctx, nc, path, query, answer)
 	switch {
 	case ctx.Err() != nil:
 		return nil, unavailable(ctx, ctx.Err())
@@ -201,12 +201,17 @@ func unavailable(ctx context.Context, err error) error {
 }
 
 // fetch runs one request over nc.
-func fetch(nc net.Conn, path, query string, answer *capture) error {
+func fetch(ctx context.Context, nc net.Conn, path, query string, answer *capture) error {
 	client, err := gofast.SimpleClientFactory(func() (net.Conn, error) { return nc, nil })()
 	if err != nil {
 		return err
 	}
-	request := gofast.NewRequest(nil)
+	// The request is there for its context: without one, gofast hangs on a header line that it finds too long.
+	raw, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+	if err != nil {
+		return err
+	}
+	request := gofast.NewRequest(raw)
 	for name, value := range map[string]string{
 		"SCRIPT_FILENAME": path, "SCRIPT_NAME": path, "REQUEST_URI": path,
 		"QUERY_STRING": query, "REQUEST_METHOD": http.MethodGet,

@@ -57,7 +57,7 @@ type Status struct {
 	Idle         int      // workers that wait for a connection
 	Kept         int      // workers that wait for the next request on a connection which its client keeps
 	ListenQueue  int      // connections that wait for a worker now; always 0 where the system cannot say
-	Accepted     int64    // connections accepted since the pool's start
+	Accepted     int64    // requests taken since the pool's start; php-fpm calls them "accepted conn"
 	SlowRequests int64    // requests that took longer than request_slowlog_timeout
 	MaxReached   int      // how often pm.max_children was too few
 	Workers      []Worker // in php-fpm's order

@@ -25,7 +25,7 @@ func (s *Store) batch(c *Command) Result {
 	if c.If == IfAbsent && !s.allAbsent(c) {
 		return Result{}
 	}
-	r := Result{Done: true, Batch: make([]Result, len(c.Batch))}
+	r := Result{Done: true, Changed: true, Batch: make([]Result, len(c.Batch))}
 	for i := range c.Batch {
 		b := &c.Batch[i]
 		b.Now = c.Now
@@ -54,12 +54,7 @@ func (s *Store) step(b *Command) Result {
 	if b.Op != OpFlush {
 		panic("store: a batch takes commands on keys, and flushes")
 	}
-	for i := range s.shards {
-		sh := &s.shards[i]
-		if sp := sh.space(b); sp != nil {
-			sh.flush(sp, b.Now)
-		}
-	}
+	s.flushHeld(b)
 	return Result{Done: true}
 }
 
@@ -100,5 +95,6 @@ func (s *Store) move(c *Command, from, to *shard) Result {
 	n.data, n.hash, n.plain, n.stamp = data, hash, plain, to.next(c.Now)
 	to.chargeValue(n, cost+valueCost(len(n.key)))
 	n.space.bucket.due.schedule(n, at)
-	return Result{Found: true, Done: true}
+	to.note(n.encode)
+	return Result{Found: true, Done: true, Changed: true}
 }

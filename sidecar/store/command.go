@@ -47,8 +47,8 @@ const (
 	OpRandomKey   // Cursor (any number) → Found, Keys
 	OpFlush       // → Done; every value of the space
 	OpListLocks   // Match (prefix of the name), Limit → Locks; named locks of the space
-	OpListHeld    // Limit → Locks; every held lock, sessions' included, of every space
-	OpListSession // Limit → Sessions; of every space
+	OpListHeld    // Match (prefix of the name), Limit → Locks; held ones, sessions' included, of the tenant or (empty) of all
+	OpListSession // Match (prefix of the id), Limit → Sessions; of the tenant or (empty) of all
 	OpListSpaces  // → Spaces
 	OpStats       // → Stats
 	OpSweep       // Cursor (shard), Limit → N (entries dropped)
@@ -206,6 +206,7 @@ type Result struct {
 	Found    bool // there was an entry
 	Locked   bool // the session's lock was granted
 	Released bool
+	Changed  bool // a record of a change was handed to the sink
 	Value    []byte
 	N        int64
 	Fence    uint64

@@ -44,6 +44,7 @@ func (sh *shard) hashSet(c *Command) Result {
 	for i := 0; i < len(c.Pairs); i += 2 {
 		need += fieldCost + int64(len(c.Pairs[i])+len(c.Pairs[i+1]))
 	}
+	isNew := v == nil
 	v, ok := sh.makeHash(v, c, need)
 	if !ok {
 		return sh.full(c, need)
@@ -54,7 +55,17 @@ func (sh *shard) hashSet(c *Command) Result {
 			r.N++
 		}
 	}
+	sh.noteFields(v, isNew, c.Pairs)
 	return r
+}
+
+// noteFields records that fields were set.
+func (sh *shard) noteFields(v *value, isNew bool, pairs [][]byte) {
+	if isNew {
+		sh.note(v.encode)
+		return
+	}
+	sh.note(func(b []byte) []byte { return v.encodeFields(recFields, b, pairs) })
 }
 
 // setField sets one field and says whether it is new.
@@ -105,8 +116,11 @@ func (sh *shard) hashDel(c *Command) Result {
 		r.Done = true
 		v.stamp = sh.next(c.Now)
 	}
-	if len(v.hash) == 0 {
+	switch {
+	case len(v.hash) == 0:
 		sh.erase(v, c.Now)
+	case r.Done:
+		sh.note(func(b []byte) []byte { return v.encodeFields(recNoFields, b, c.Pairs) })
 	}
 	return r
 }
@@ -160,9 +174,12 @@ func (sh *shard) hashIncr(c *Command) Result {
 		return refused(Overflow)
 	}
 	need := fieldCost + int64(len(field)+maxDigits)
+	isNew := v == nil
 	if v, ok = sh.makeHash(v, c, need); !ok {
 		return sh.full(c, need)
 	}
-	sh.setField(v, field, strconv.AppendInt(nil, n, 10))
+	digits := strconv.AppendInt(nil, n, 10)
+	sh.setField(v, field, digits)
+	sh.noteFields(v, isNew, [][]byte{c.Pairs[0], digits})
 	return Result{Found: true, Done: true, N: n}
 }

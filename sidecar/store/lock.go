@@ -59,9 +59,21 @@ func lockCost(name, holds int) int64 { return lockBase + roundUp(name) + int64(h
 // settleLock sets the time at which the lock's last lease ends, or drops a lock without holders.
 func (sh *shard) settleLock(l *lock) {
 	if len(l.holds) == 0 {
-		l.drop(sh)
+		sh.endLock(l)
 		return
 	}
+	sh.schedule(l)
+	sh.note(l.encode)
+}
+
+// endLock drops a lock by command.
+func (sh *shard) endLock(l *lock) {
+	sh.note(encodeGone(recLockGone, l.space.name, l.key, sh.stamp))
+	l.drop(sh)
+}
+
+// schedule sets when the lock's last lease ends, and what it costs.
+func (sh *shard) schedule(l *lock) {
 	sh.chargeLock(l, lockCost(len(l.key), len(l.holds)))
 	var at int64
 	for i := range l.holds {
@@ -162,7 +174,7 @@ func (sh *shard) forceLock(c *Command) Result {
 	if l == nil {
 		return Result{}
 	}
-	l.drop(sh)
+	sh.endLock(l)
 	return Result{Done: true}
 }
 
@@ -200,18 +212,23 @@ func (s *Store) listLocks(c *Command) Result {
 	return r
 }
 
+// lists says whether a listing of a tenant, or of all, includes a name.
+func (c *Command) lists(space Space, name string) bool {
+	return (c.Space.Tenant == "" || c.Space.Tenant == space.Tenant) && strings.HasPrefix(name, string(c.Match))
+}
+
 func (s *Store) listHeld(c *Command) Result {
 	var r Result
 	s.each(func(sh *shard) bool {
 		for _, sp := range sh.spaces {
-			for _, l := range sp.locks {
-				if l.prune(c.Now); len(l.holds) > 0 {
+			for name, l := range sp.locks {
+				if l.prune(c.Now); len(l.holds) > 0 && c.lists(sp.name, name) {
 					r.Locks = append(r.Locks, l.info())
 				}
 			}
 		}
 		for x := range sh.held {
-			if x.hold.live(c.Now) {
+			if x.hold.live(c.Now) && c.lists(x.space.name, x.key) {
 				r.Locks = append(r.Locks, LockInfo{
 					Space: x.space.name, Name: x.key, Session: true, Holds: []Hold{x.hold.info()},
 				})

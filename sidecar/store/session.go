@@ -18,6 +18,7 @@ type session struct {
 	destroyed uint64 // stamp of the last destruction; 0: none that is remembered
 	tombstone int64  // until when the destruction is remembered
 	cost      int64  // estimated memory, as charged
+	fresh     bool   // data changed since the last record of it
 }
 
 func (x *session) drop(sh *shard) {
@@ -38,7 +39,7 @@ func (sh *shard) setData(x *session, data []byte) {
 	if data != nil {
 		x.space.records++
 	}
-	x.data = data
+	x.data, x.fresh = data, true
 }
 
 // setHold replaces the session's grant; the zero hold ends it.
@@ -71,6 +72,20 @@ func (sh *shard) settle(x *session, now int64) {
 	if x.tombstone <= now {
 		x.tombstone = 0
 	}
+	at := x.end()
+	if at <= now {
+		sh.note(encodeGone(recSessionGone, x.space.name, x.key, max(x.grant, x.destroyed)))
+		x.drop(sh)
+		return
+	}
+	sh.due.schedule(x, at)
+	sh.chargeSession(x, sessionCost(len(x.key), cap(x.data)))
+	sh.note(func(b []byte) []byte { return x.encode(b, x.fresh) })
+	x.fresh = false
+}
+
+// end returns when nothing of the session needs to be known any more.
+func (x *session) end() int64 {
 	var at int64
 	if x.data != nil {
 		at = x.expiresAt
@@ -78,12 +93,7 @@ func (sh *shard) settle(x *session, now int64) {
 	if x.hold.token != "" {
 		at = max(at, later(x.hold.until, remember))
 	}
-	if at = max(at, x.tombstone); at <= now {
-		x.drop(sh)
-		return
-	}
-	sh.due.schedule(x, at)
-	sh.chargeSession(x, sessionCost(len(x.key), cap(x.data)))
+	return max(at, x.tombstone)
 }
 
 // session returns the entry of the command's id, or nil. What is over is gone.
@@ -288,7 +298,7 @@ func (s *Store) listSessions(c *Command) Result {
 				if len(r.Sessions) >= c.Limit {
 					return false
 				}
-				if x.has(c.Now) {
+				if x.has(c.Now) && c.lists(sp.name, x.key) {
 					r.Sessions = append(r.Sessions, SessionInfo{
 						Space: sp.name, ID: x.key, Size: len(x.data),
 						ExpiresAt: x.expiresAt, Locked: x.hold.live(c.Now),

@@ -17,6 +17,7 @@ type Store struct {
 	shards   [Shards]shard
 	accounts *accounts
 	packer   *packer
+	sink     func(record []byte) // nil: nobody wants records
 	evicted  atomic.Int64
 }
 
@@ -52,6 +53,9 @@ type shard struct {
 	removed [64]uint64
 
 	random uint64 // the state of pick
+
+	buf     []byte // where records are encoded
+	changed bool   // a record was made since it was last false
 
 	_ [64]byte // shards of neighbouring index share no cache line
 }
@@ -194,7 +198,10 @@ func (s *Store) run(c *Command) Result {
 		sh := &s.shards[shardOf(c.Key)]
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
-		return commands[c.Op](sh, c)
+		sh.changed = false
+		r := commands[c.Op](sh, c)
+		r.Changed = sh.changed
+		return r
 	}
 	switch c.Op {
 	case OpBatch:

@@ -52,7 +52,9 @@ func (v *value) drop(sh *shard) {
 
 // erase removes a value by command.
 func (sh *shard) erase(v *value, now int64) {
-	sh.removed[slot(v.key)] = sh.next(now)
+	gone := sh.next(now)
+	sh.removed[slot(v.key)] = gone
+	sh.note(encodeGone(recValueGone, v.space.name, v.key, gone))
 	sh.unlink(v)
 }
 
@@ -208,7 +210,9 @@ func (sh *shard) set(c *Command) Result {
 		v.expireAt(c)
 	}
 	if v.over(c.Now) { // an absolute expiry that has passed
-		v.drop(sh)
+		sh.erase(v, c.Now)
+	} else {
+		sh.note(v.encode)
 	}
 	r.Done = true
 	return r
@@ -249,7 +253,9 @@ func (sh *shard) expire(c *Command) Result {
 	had := v.at != 0
 	v.expireAt(c)
 	if v.over(c.Now) {
-		v.drop(sh)
+		sh.erase(v, c.Now)
+	} else {
+		sh.note(v.encodeMeta)
 	}
 	return Result{Found: true, Done: had || c.TTL > 0 || c.At > 0}
 }
@@ -346,6 +352,7 @@ func (sh *shard) replaceNumber(v *value, c *Command, digits []byte, r Result) Re
 	if isNew {
 		v.expireAt(c)
 	}
+	sh.note(v.encode)
 	return r
 }
 
@@ -386,6 +393,7 @@ func (sh *shard) append(c *Command) Result {
 	if !ok {
 		return sh.full(c, int64(len(data)))
 	}
+	sh.note(v.encode)
 	return Result{N: int64(len(v.data))}
 }
 
@@ -409,23 +417,33 @@ func (s *Store) flush(c *Command) Result {
 		s.shards[i].mu.Lock()
 		defer s.shards[i].mu.Unlock()
 	}
-	for i := range s.shards {
-		sh := &s.shards[i]
-		if sp := sh.space(c); sp != nil {
-			sh.flush(sp, c.Now)
-		}
-	}
-	return Result{Done: true}
+	s.flushHeld(c)
+	return Result{Done: true, Changed: true}
 }
 
-// flush drops every value that the space has in this shard.
-func (sh *shard) flush(sp *space, now int64) {
+// flushHeld flushes while every shard is held. All shards note the one stamp, which is above any of theirs.
+func (s *Store) flushHeld(c *Command) {
+	var gone uint64
+	for i := range s.shards {
+		gone = max(gone, s.shards[i].next(c.Now))
+	}
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.stamp = gone
+		if sp := sh.space(c); sp != nil {
+			sh.empty(sp, gone)
+		}
+	}
+	s.shards[0].note(encodeGone(recFlush, c.Space, "", gone))
+}
+
+// empty drops every value that the space has in this shard.
+func (sh *shard) empty(sp *space, gone uint64) {
 	if len(sp.bucket.values) == 0 {
 		return
 	}
 	sh.charge(sp, -sp.bucket.bytes)
 	sp.bucket = newBucket()
-	gone := sh.next(now)
 	for k := range sh.removed {
 		sh.removed[k] = gone
 	}

@@ -1,0 +1,479 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// A record is the image of one entry after a change, or says that it is gone. Records are what makes a store durable:
+// replaying the records of a store in the order in which they came, all of them or all since a
+// snapshot began, gives its entries again. Replaying some of them twice does no harm as long as their order stays.
+//
+// A record begins with its kind. Numbers are varints, byte strings have their length before them.
+
+// recordKind is a record's first byte.
+type recordKind byte
+
+const (
+	recShard       recordKind = iota + 1 // number, stamp, forgotten, removed
+	recSession                           // all but the data
+	recSessionData                       // all
+	recSessionGone
+	recValue     // a string
+	recHash      // a hash with all fields
+	recFields    // fields of a hash that were set
+	recNoFields  // fields of a hash that were removed
+	recValueMeta // expiry and stamp
+	recValueGone
+	recFlush
+	recLock
+	recLockGone
+)
+
+// IsCache says whether a record is about values, which can be left out of a journal.
+func IsCache(record []byte) bool {
+	return len(record) > 0 && recordKind(record[0]) >= recValue && recordKind(record[0]) <= recFlush
+}
+
+// ErrRecord is returned for bytes that are not a record of this version.
+var ErrRecord = errors.New("not a record")
+
+// OnChange has the store hand a record of each change to sink, which must copy what it keeps. The shard
+// of the entry is held meanwhile, so records of one key come in the order of its changes. It must be called before the store is used.
+func (s *Store) OnChange(sink func(record []byte)) { s.sink = sink }
+
+// note hands a record, which encode appends to an empty buffer, to the sink.
+func (sh *shard) note(encode func(b []byte) []byte) {
+	if sh.store.sink == nil {
+		return
+	}
+	sh.buf = encode(sh.buf[:0])
+	sh.store.sink(sh.buf)
+	sh.changed = true
+	if cap(sh.buf) > maxScratch {
+		sh.buf = nil
+	}
+}
+
+// maxScratch is the largest buffer that a shard keeps for encoding.
+const maxScratch = 16 << 10
+
+func appendBytes[T string | []byte](b []byte, v T) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
+}
+
+func appendKey(kind recordKind, b []byte, s Space, key string) []byte {
+	b = appendBytes(appendBytes(append(b, byte(kind)), s.Tenant), s.Bucket)
+	return appendBytes(b, key)
+}
+
+func (h *hold) encode(b []byte) []byte {
+	b = appendBytes(b, h.token)
+	if h.token == "" {
+		return b
+	}
+	b = binary.AppendUvarint(b, h.fence)
+	b = binary.AppendVarint(b, h.since)
+	b = binary.AppendVarint(b, h.until)
+	bound := byte(0)
+	if h.bound {
+		bound = 1
+	}
+	b = append(b, bound)
+	var who Who
+	if h.who != nil {
+		who = *h.who
+	}
+	b = binary.AppendVarint(b, int64(who.PID))
+	return appendBytes(appendBytes(b, who.SAPI), who.Script)
+}
+
+func (x *session) encode(b []byte, withData bool) []byte {
+	kind := recSession
+	if withData {
+		kind = recSessionData
+	}
+	b = appendKey(kind, b, x.space.name, x.key)
+	b = binary.AppendVarint(b, x.expiresAt)
+	b = binary.AppendUvarint(b, x.grant)
+	b = binary.AppendUvarint(b, x.destroyed)
+	b = binary.AppendVarint(b, x.tombstone)
+	b = x.hold.encode(b)
+	if !withData {
+		return b
+	}
+	if x.data == nil {
+		return append(b, 0)
+	}
+	return appendBytes(append(b, 1), x.data)
+}
+
+func (v *value) encode(b []byte) []byte {
+	kind := recValue
+	if v.hash != nil {
+		kind = recHash
+	}
+	b = appendKey(kind, b, v.space.name, v.key)
+	b = binary.AppendVarint(b, v.at)
+	b = binary.AppendUvarint(b, v.stamp)
+	if v.hash == nil {
+		return appendBytes(binary.AppendUvarint(b, uint64(v.plain)), v.data)
+	}
+	b = binary.AppendUvarint(b, uint64(len(v.hash)))
+	for _, field := range slices.Sorted(maps.Keys(v.hash)) {
+		b = appendBytes(appendBytes(b, field), v.hash[field])
+	}
+	return b
+}
+
+// encodeFields is the record of a change to some fields: names, or names and values in turn.
+func (v *value) encodeFields(kind recordKind, b []byte, pairs [][]byte) []byte {
+	b = appendKey(kind, b, v.space.name, v.key)
+	b = binary.AppendUvarint(b, v.stamp)
+	b = binary.AppendUvarint(b, uint64(len(pairs)))
+	for _, p := range pairs {
+		b = appendBytes(b, p)
+	}
+	return b
+}
+
+func (v *value) encodeMeta(b []byte) []byte {
+	b = appendKey(recValueMeta, b, v.space.name, v.key)
+	return binary.AppendUvarint(binary.AppendVarint(b, v.at), v.stamp)
+}
+
+func (l *lock) encode(b []byte) []byte {
+	b = appendKey(recLock, b, l.space.name, l.key)
+	shared := byte(0)
+	if l.shared {
+		shared = 1
+	}
+	b = binary.AppendUvarint(append(b, shared), uint64(len(l.holds)))
+	for i := range l.holds {
+		b = l.holds[i].encode(b)
+	}
+	return b
+}
+
+func encodeGone(kind recordKind, s Space, key string, stamp uint64) func([]byte) []byte {
+	return func(b []byte) []byte { return binary.AppendUvarint(appendKey(kind, b, s, key), stamp) }
+}
+
+// Snapshot calls emit with records that make up one shard: enough to restore it together with the records
+// of the changes made since Snapshot began. The shard is held throughout; emit must copy what it keeps.
+func (s *Store) Snapshot(shard int, emit func(record []byte)) {
+	sh := &s.shards[shard]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	var b []byte
+	put := func(encoded []byte) {
+		b = encoded
+		emit(b)
+	}
+	put(sh.encodeState(b[:0], shard))
+	for _, sp := range sh.order {
+		for _, x := range sp.sessions {
+			put(x.encode(b[:0], true))
+		}
+		for _, l := range sp.locks {
+			put(l.encode(b[:0]))
+		}
+		for _, v := range sp.bucket.list {
+			put(v.encode(b[:0]))
+		}
+	}
+}
+
+func (sh *shard) encodeState(b []byte, number int) []byte {
+	b = binary.AppendUvarint(append(b, byte(recShard)), uint64(number))
+	b = binary.AppendUvarint(binary.AppendUvarint(b, sh.stamp), sh.forgotten)
+	for _, stamp := range sh.removed {
+		b = binary.AppendUvarint(b, stamp)
+	}
+	return b
+}
+
+// reader reads the parts of a record. After the first fault it reads zeros, and err says what was wrong.
+type reader struct {
+	b   []byte
+	err error
+}
+
+func (r *reader) fail(what string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: %s", ErrRecord, what)
+	}
+	r.b = nil
+}
+
+func (r *reader) uint() uint64 {
+	n, size := binary.Uvarint(r.b)
+	if size <= 0 {
+		r.fail("a number is cut short")
+		return 0
+	}
+	r.b = r.b[size:]
+	return n
+}
+
+func (r *reader) int() int64 {
+	n, size := binary.Varint(r.b)
+	if size <= 0 {
+		r.fail("a number is cut short")
+		return 0
+	}
+	r.b = r.b[size:]
+	return n
+}
+
+func (r *reader) byte() byte {
+	if len(r.b) == 0 {
+		r.fail("it ends too soon")
+		return 0
+	}
+	c := r.b[0]
+	r.b = r.b[1:]
+	return c
+}
+
+func (r *reader) bytes() []byte {
+	n := r.uint()
+	if n > uint64(len(r.b)) {
+		r.fail("a length is beyond its end")
+		return nil
+	}
+	v := r.b[:n]
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) hold() hold {
+	h := hold{token: string(r.bytes())}
+	if h.token == "" {
+		return h
+	}
+	h.fence, h.since, h.until, h.bound = r.uint(), r.int(), r.int(), r.byte() == 1
+	h.who = &Who{PID: int(r.int()), SAPI: string(r.bytes()), Script: string(r.bytes())}
+	return h
+}
+
+// Restore replays one record. It returns an error that wraps ErrRecord when it is not one; then nothing of it
+// has an effect that could be mistaken for a record's.
+func (s *Store) Restore(record []byte) error {
+	r := &reader{b: record}
+	kind := recordKind(r.byte())
+	if kind == recShard {
+		s.restoreShard(r)
+		return r.err
+	}
+	c := &Command{Space: Space{Tenant: string(r.bytes()), Bucket: string(r.bytes())}, Key: r.bytes()}
+	if r.err != nil {
+		return r.err
+	}
+	if kind == recFlush {
+		return s.restoreFlush(r, c)
+	}
+	sh := &s.shards[shardOf(c.Key)]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	switch kind {
+	case recSession, recSessionData, recSessionGone:
+		sh.restoreSession(r, c, kind)
+	case recValue, recHash, recFields, recNoFields, recValueMeta, recValueGone:
+		sh.restoreValue(r, c, kind)
+	case recLock, recLockGone:
+		sh.restoreLock(r, c, kind)
+	default:
+		r.fail("its kind is unknown; a newer version may have written it")
+	}
+	return r.err
+}
+
+func (s *Store) restoreShard(r *reader) {
+	number := r.uint()
+	stamp, forgotten := r.uint(), r.uint()
+	var removed [len(shard{}.removed)]uint64
+	for i := range removed {
+		removed[i] = r.uint()
+	}
+	if number >= Shards {
+		r.fail("there is no such shard")
+	}
+	if r.err != nil {
+		return
+	}
+	sh := &s.shards[number]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.stamp, sh.forgotten, sh.removed = max(sh.stamp, stamp), max(sh.forgotten, forgotten), removed
+}
+
+func (s *Store) restoreFlush(r *reader, c *Command) error {
+	stamp := r.uint()
+	if r.err == nil {
+		s.each(func(sh *shard) bool {
+			sh.stamp = max(sh.stamp, stamp)
+			if sp := sh.space(c); sp != nil {
+				sh.empty(sp, stamp)
+			}
+			return true
+		})
+	}
+	return r.err
+}
+
+func (sh *shard) restoreSession(r *reader, c *Command, kind recordKind) {
+	var image session
+	if kind == recSessionGone {
+		stamp := r.uint()
+		sh.stamp = max(sh.stamp, stamp)
+		if sp := sh.space(c); r.err == nil && sp != nil && sp.sessions[string(c.Key)] != nil {
+			sp.sessions[string(c.Key)].drop(sh)
+		}
+		sh.forgotten = max(sh.forgotten, stamp)
+		return
+	}
+	image.expiresAt, image.grant, image.destroyed, image.tombstone = r.int(), r.uint(), r.uint(), r.int()
+	image.hold = r.hold()
+	var data []byte
+	if kind == recSessionData && r.byte() == 1 {
+		data = append([]byte{}, r.bytes()...)
+	}
+	if r.err != nil {
+		return
+	}
+	sp := sh.makeSpace(c)
+	x := sp.sessions[string(c.Key)]
+	if x == nil {
+		x = &session{space: sp, key: string(c.Key)}
+		sp.sessions[x.key] = x
+	}
+	x.expiresAt, x.grant, x.destroyed, x.tombstone = image.expiresAt, image.grant, image.destroyed, image.tombstone
+	sh.setHold(x, image.hold)
+	if kind == recSessionData {
+		sh.setData(x, data)
+	}
+	sh.stamp = max(sh.stamp, x.grant, x.destroyed)
+	// What is over by now is dropped by the next sweep: here, nobody knows the time.
+	sh.due.schedule(x, max(x.end(), 1))
+	sh.chargeSession(x, sessionCost(len(x.key), cap(x.data)))
+}
+
+func (sh *shard) restoreValue(r *reader, c *Command, kind recordKind) {
+	var v *value
+	if sp := sh.space(c); sp != nil {
+		v = sp.bucket.values[string(c.Key)]
+	}
+	switch kind {
+	case recValueGone:
+		stamp := r.uint()
+		sh.stamp = max(sh.stamp, stamp)
+		if v != nil && r.err == nil {
+			sh.removed[slot(v.key)] = max(sh.removed[slot(v.key)], stamp)
+			sh.unlink(v)
+		}
+	case recValueMeta:
+		at, stamp := r.int(), r.uint()
+		if v != nil && r.err == nil {
+			v.stamp = stamp
+			v.space.bucket.due.schedule(v, at)
+		}
+	case recFields, recNoFields:
+		sh.restoreFields(r, v, kind)
+	default:
+		sh.restoreImage(r, c, v, kind)
+	}
+}
+
+func (sh *shard) restoreImage(r *reader, c *Command, v *value, kind recordKind) {
+	at, stamp := r.int(), r.uint()
+	var data []byte
+	var plain int
+	var fields map[string][]byte
+	if kind == recValue {
+		plain = int(r.uint())
+		data = slices.Clone(r.bytes())
+	} else {
+		n := r.uint()
+		fields = make(map[string][]byte, min(n, uint64(len(r.b))))
+		for range n {
+			if r.err != nil {
+				return
+			}
+			field := string(r.bytes())
+			fields[field] = slices.Clone(r.bytes())
+		}
+	}
+	if r.err != nil {
+		return
+	}
+	if v == nil {
+		v = sh.link(c)
+	}
+	v.data, v.plain, v.hash, v.stamp = data, plain, fields, stamp
+	sh.stamp = max(sh.stamp, stamp)
+	v.space.bucket.due.schedule(v, at)
+	cost := valueCost(len(v.key)) + int64(cap(data))
+	for field, d := range fields {
+		cost += costOf(field, d)
+	}
+	sh.chargeValue(v, cost)
+}
+
+func (sh *shard) restoreFields(r *reader, v *value, kind recordKind) {
+	stamp, n := r.uint(), r.uint()
+	if v == nil || v.hash == nil {
+		return // it is gone by a later record
+	}
+	v.stamp = stamp
+	sh.stamp = max(sh.stamp, stamp)
+	for i := uint64(0); i < n && r.err == nil; i++ {
+		field := string(r.bytes())
+		if kind == recFields {
+			data := slices.Clone(r.bytes())
+			if i++; r.err == nil {
+				sh.setField(v, field, data)
+			}
+		} else if old, had := v.hash[field]; had && r.err == nil {
+			delete(v.hash, field)
+			sh.chargeValue(v, v.cost-costOf(field, old))
+		}
+	}
+}
+
+func (sh *shard) restoreLock(r *reader, c *Command, kind recordKind) {
+	var l *lock
+	if sp := sh.space(c); sp != nil {
+		l = sp.locks[string(c.Key)]
+	}
+	if kind == recLockGone {
+		sh.stamp = max(sh.stamp, r.uint())
+		if l != nil && r.err == nil {
+			l.drop(sh)
+		}
+		return
+	}
+	shared, n := r.byte() == 1, r.uint()
+	var holds []hold
+	for range n {
+		if r.err != nil {
+			return
+		}
+		h := r.hold()
+		sh.stamp = max(sh.stamp, h.fence)
+		holds = append(holds, h)
+	}
+	if r.err != nil {
+		return
+	}
+	if l == nil {
+		sp := sh.makeSpace(c)
+		l = &lock{space: sp, key: string(c.Key)}
+		sp.locks[l.key] = l
+	}
+	l.shared, l.holds = shared, holds
+	sh.schedule(l)
+}

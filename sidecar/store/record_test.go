@@ -1,0 +1,130 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// dump returns the records of every entry, in an order of their own.
+func dump(s *Store) (entries [][]byte) {
+	for shard := range Shards {
+		s.Snapshot(shard, func(record []byte) {
+			if recordKind(record[0]) != recShard {
+				entries = append(entries, bytes.Clone(record))
+			}
+		})
+	}
+	slices.SortFunc(entries, bytes.Compare)
+	return entries
+}
+
+// anyCommand returns a command on one of few keys, so that commands meet.
+func anyCommand(rnd *rand.Rand, now int64) *Command {
+	pick := func(of ...string) []byte { return []byte(of[rnd.IntN(len(of))]) }
+	c := &Command{
+		Op: Op(rnd.IntN(int(opSingleKeys))), Now: now,
+		Space: Space{Tenant: "t", Bucket: string(pick("", "b"))},
+		Key:   pick("a", "b", "c", "d"), Token: pick("t1", "t2", "t3"),
+		Value: pick("", "1", "-7", string(bytes.Repeat([]byte("wide "), 400))),
+		Match: pick("1", "-7"), Delta: int64(rnd.IntN(5)), Limit: 1 << 20,
+		TTL: int64(rnd.IntN(3)) * 500, Lease: 1 + int64(rnd.IntN(2000)),
+		If: Condition(rnd.IntN(5)), KeepTTL: rnd.IntN(2) == 0, Release: rnd.IntN(2) == 0, Touch: rnd.IntN(4) == 0,
+		Shared: rnd.IntN(2) == 0, Bound: rnd.IntN(2) == 0, Who: &Who{PID: rnd.IntN(9), SAPI: "cli", Script: "x.php"},
+		Fence: uint64(now)<<stampBits + uint64(rnd.IntN(3)),
+	}
+	if c.Op >= OpHashSet && c.Op <= OpHashIncr {
+		c.Pairs = [][]byte{pick("f", "g"), pick("1", "2")}
+	}
+	return c
+}
+
+// TestReplayedRecordsGiveTheSameStore: all records, and a snapshot followed by the records since it began.
+func TestReplayedRecordsGiveTheSameStore(t *testing.T) {
+	for seed := range uint64(30) {
+		rnd := rand.New(rand.NewPCG(seed, 7))
+		original, replayed, caughtUp := New(Limits{}), New(Limits{}), New(Limits{})
+		var log, snapshot [][]byte
+		since := 0
+		original.OnChange(func(record []byte) { log = append(log, bytes.Clone(record)) })
+		now := int64(1_700_000_000_000)
+		for i := range 3000 {
+			now += int64(rnd.IntN(100))
+			switch rnd.IntN(200) {
+			case 0:
+				original.Apply(&Command{Op: OpFlush, Now: now, Space: Space{Tenant: "t"}})
+			case 1:
+				original.Apply(&Command{Op: OpRename, Now: now, Space: Space{Tenant: "t"}, Key: []byte("a"), NewKey: []byte("c")})
+			default:
+				original.Apply(anyCommand(rnd, now))
+			}
+			if i == 1500 {
+				since = len(log)
+			}
+			if i >= 1500 && i < 1500+Shards { // shard by shard, while service goes on
+				original.Snapshot(i-1500, func(record []byte) { snapshot = append(snapshot, bytes.Clone(record)) })
+			}
+		}
+		restore(t, replayed, log)
+		restore(t, caughtUp, snapshot)
+		restore(t, caughtUp, log[since:])
+		for _, s := range []*Store{original, replayed, caughtUp} {
+			for shard := range uint64(Shards) {
+				s.Apply(&Command{Op: OpSweep, Now: now, Cursor: shard, Limit: 1000})
+			}
+		}
+		want := dump(original)
+		for name, s := range map[string]*Store{"all records": replayed, "snapshot and later records": caughtUp} {
+			if got := dump(s); !slices.EqualFunc(got, want, bytes.Equal) {
+				t.Fatalf("seed %d, %s: %s", seed, name, difference(got, want))
+			}
+			if got, want := s.accounts.total.bytes.Load(), original.accounts.total.bytes.Load(); got > want*11/10 || got < want*9/10 {
+				t.Errorf("seed %d, %s: %d bytes are accounted for, the original has %d", seed, name, got, want)
+			}
+		}
+	}
+}
+
+func restore(t *testing.T, s *Store, records [][]byte) {
+	t.Helper()
+	for _, record := range records {
+		if err := s.Restore(record); err != nil {
+			t.Fatalf("restore %q: %v", record, err)
+		}
+	}
+}
+
+func difference(got, want [][]byte) string {
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || !bytes.Equal(got[i], want[i]) {
+			return fmt.Sprintf("%d and %d entries; at %d\n got %q\nwant %q", len(got), len(want), i, at(got, i), at(want, i))
+		}
+	}
+	return "no difference"
+}
+
+func at(list [][]byte, i int) []byte {
+	if i < len(list) {
+		return list[i]
+	}
+	return nil
+}
+
+// FuzzRestore: whatever the bytes, they are a record or are refused; nothing panics.
+func FuzzRestore(f *testing.F) {
+	s := New(Limits{})
+	s.OnChange(func(record []byte) { f.Add(bytes.Clone(record)) })
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for i := range int64(200) {
+		s.Apply(anyCommand(rnd, 1_700_000_000_000+i))
+	}
+	f.Fuzz(func(t *testing.T, record []byte) {
+		s := New(Limits{})
+		if err := s.Restore(record); err != nil && !errors.Is(err, ErrRecord) {
+			t.Fatal(err)
+		}
+	})
+}

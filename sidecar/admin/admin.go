@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
-	"github.com/coatcheck/coatcheck/sidecar/locker"
+	"github.com/coatcheck/coatcheck/sidecar/roster"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 	"github.com/coatcheck/coatcheck/sidecar/wire"
 )
@@ -72,54 +72,16 @@ func (p *pages) locks(w http.ResponseWriter, r *http.Request) {
 	res, now, err := p.list(r, store.OpListHeld)
 	list := make([]wire.Pairs, 0, len(res.Locks))
 	for _, l := range res.Locks {
-		kind, name := "lock", l.Name
-		if l.Session {
-			kind, name = "session", locker.Short(l.Name)
-		}
-		list = append(list, wire.Pairs{
-			{Key: "kind", Value: kind},
-			{Key: "name", Value: name},
-			{Key: "tenant", Value: l.Space.Tenant},
-			{Key: "bucket", Value: l.Space.Bucket},
-			{Key: "shared", Value: l.Shared},
-			{Key: "holders", Value: holders(l, now)},
-		})
+		list = append(list, roster.Lock(l, now))
 	}
 	p.answer(w, list, err)
-}
-
-func holders(l store.LockInfo, now int64) []wire.Pairs {
-	list := make([]wire.Pairs, 0, len(l.Holds))
-	for _, h := range l.Holds {
-		row := wire.Pairs{
-			{Key: "token", Value: locker.Short(h.Token)},
-			{Key: "fence", Value: h.Fence},
-			{Key: "held_ms", Value: now - h.Since},
-			{Key: "bound", Value: h.Bound},
-			{Key: "pid", Value: h.Who.PID},
-			{Key: "sapi", Value: h.Who.SAPI},
-			{Key: "script", Value: h.Who.Script},
-		}
-		if h.Until != 0 {
-			row = append(row, wire.Pair{Key: "lease_left_ms", Value: h.Until - now})
-		}
-		list = append(list, row)
-	}
-	return list
 }
 
 func (p *pages) sessions(w http.ResponseWriter, r *http.Request) {
 	res, now, err := p.list(r, store.OpListSession)
 	list := make([]wire.Pairs, 0, len(res.Sessions))
 	for _, s := range res.Sessions {
-		list = append(list, wire.Pairs{
-			{Key: "id", Value: locker.Short(s.ID)},
-			{Key: "tenant", Value: s.Space.Tenant},
-			{Key: "prefix", Value: s.Space.Bucket},
-			{Key: "size", Value: s.Size},
-			{Key: "ttl_ms", Value: s.ExpiresAt - now},
-			{Key: "locked", Value: s.Locked},
-		})
+		list = append(list, roster.Session(s, now))
 	}
 	p.answer(w, list, err)
 }

@@ -108,9 +108,9 @@ type Lock struct {
 	// hang or are cut off: the longer it is, the longer others wait for such a holder.
 	Lease time.Duration `key:"lease" default:"30s" min:"100ms" max:"24h"`
 
-	// MaxHold is how long after its grant the daemon stops renewing a lock. 0 means never renew:
-	// a lock ends with its lease. The longer it is, the longer a script that never ends keeps
-	// others out.
+	// MaxHold is how long after its grant the daemon stops renewing a lock by itself; a client that
+	// renews begins it anew. 0 means never renew: a lock ends with its lease. The longer it is, the
+	// longer a script that never ends keeps others out.
 	MaxHold time.Duration `key:"max_hold" default:"10m" min:"0s" max:"720h"`
 
 	// MaxWaiters is how many may wait for one lock. The next one is told busy at once. Each

@@ -156,7 +156,7 @@ func (l *loader) readEnvironment(environ []string) (warnings []string) {
 // file, was set by "coatcheck lock run" for its command, or steers the tests.
 func isOthersVariable(name string) bool {
 	return name == fileVariable ||
-		name == variablePrefix+"FENCE" ||
+		name == variablePrefix+"FENCE" || name == variablePrefix+"LOCK" ||
 		strings.HasPrefix(name, variablePrefix+"TEST_") ||
 		strings.HasPrefix(name, variablePrefix+"DOCKER_")
 }

@@ -35,6 +35,7 @@ var floors = map[string]int{
 	"owner":         2,
 	"quorum":        2,
 	"locker":        3,
+	"roster":        3,
 	"phpsock":       4,
 	"resp":          4,
 	"fpm":           4,
@@ -44,8 +45,9 @@ var floors = map[string]int{
 	"cmd/coatcheck": 6,
 }
 
-// beside names what a package may import from its own floor: app wires together what config describes.
-var beside = map[string]string{"app": "config"}
+// beside names what a package may import from its own floor: app wires together what config describes, and roster
+// shortens names as locker's log does.
+var beside = map[string]string{"app": "config", "roster": "locker"}
 
 // keeper is a module that only one package may import, so that its ways stay in one place.
 type keeper struct{ module, only, why string }

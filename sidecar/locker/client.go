@@ -33,6 +33,8 @@ type held struct {
 	since time.Time
 	lease time.Duration
 	timer *time.Timer
+
+	asked time.Time // when the client last asked for it itself, by acquiring or renewing; guarded by Client.mu
 }
 
 // Do has a command decided without waiting. An OpSessionOpen or OpLockAcquire finds the lock Busy also
@@ -50,6 +52,7 @@ func (c *Client) Do(ctx context.Context, cmd *store.Command) (store.Result, erro
 	r, err := c.l.do(ctx, cmd)
 	if err == nil {
 		c.forgetEnded(cmd, r)
+		c.noteRenewed(cmd, r)
 	}
 	return r, err
 }
@@ -63,6 +66,18 @@ func (c *Client) forgetEnded(cmd *store.Command, r store.Result) {
 		}
 	case store.OpSessionRelease, store.OpSessionDestroy, store.OpLockRelease:
 		c.forget(cmd)
+	}
+}
+
+// noteRenewed begins the longest hold anew: a client that renews by itself is alive.
+func (c *Client) noteRenewed(cmd *store.Command, r store.Result) {
+	if cmd.Op != store.OpLockRenew || r.Status != store.OK {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h := c.held[heldNameOf(cmd)]; h != nil {
+		h.asked = time.Now()
 	}
 }
 
@@ -128,7 +143,8 @@ func heldNameOf(cmd *store.Command) heldName {
 
 // keep begins to renew a granted lock. It returns false when the client has closed.
 func (c *Client) keep(cmd *store.Command) bool {
-	h := &held{cmd: renewal(cmd), since: time.Now(), lease: time.Duration(cmd.Lease) * time.Millisecond}
+	now := time.Now()
+	h := &held{cmd: renewal(cmd), since: now, asked: now, lease: time.Duration(cmd.Lease) * time.Millisecond}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -169,10 +185,11 @@ func (c *Client) forget(cmd *store.Command) {
 
 // renew lengthens a lease, unless the lock was forgotten meanwhile or has been held too long.
 func (c *Client) renew(n heldName, h *held) {
-	if !c.keeps(n, h) {
+	asked, kept := c.lastAsked(n, h)
+	if !kept {
 		return
 	}
-	left := c.l.cfg.MaxHold - time.Since(h.since)
+	left := c.l.cfg.MaxHold - time.Since(asked)
 	if left <= 0 {
 		c.l.lost(h, "it reached lock.max_hold")
 		c.forget(&h.cmd)
@@ -206,6 +223,13 @@ func (c *Client) keeps(n heldName, h *held) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.held[n] == h
+}
+
+// lastAsked returns when the client last asked for h itself, and whether h is still being renewed.
+func (c *Client) lastAsked(n heldName, h *held) (time.Time, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return h.asked, c.held[n] == h
 }
 
 // ended records that a bound lock is no longer held.

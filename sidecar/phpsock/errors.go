@@ -6,6 +6,7 @@ import (
 
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
 	"github.com/coatcheck/coatcheck/sidecar/locker"
+	"github.com/coatcheck/coatcheck/sidecar/roster"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 	"github.com/coatcheck/coatcheck/sidecar/wire"
 )
@@ -46,8 +47,11 @@ var refusals = map[store.Reason]string{
 	store.Full:       "memory is full and nothing more can be evicted",
 }
 
-// invalidID is the reason for a session id that no session can have.
-const invalidID = "invalid_id"
+// Reasons that the store does not know.
+const (
+	invalidID = "invalid_id" // no session can have this id
+	ambiguous = "ambiguous"  // more than one session is meant
+)
 
 // refusal is the error of a refused command.
 func refusal(r store.Result) *wire.Error {
@@ -65,17 +69,6 @@ func refusal(r store.Result) *wire.Error {
 	return e
 }
 
-// holder describes who holds a lock, at time now in milliseconds.
-func holder(h *store.Hold, now int64) wire.Pairs {
-	return wire.Pairs{
-		{Key: "pid", Value: h.Who.PID},
-		{Key: "sapi", Value: h.Who.SAPI},
-		{Key: "script", Value: h.Who.Script},
-		{Key: "held_ms", Value: max(0, now-h.Since)},
-		{Key: "fence", Value: h.Fence},
-	}
-}
-
 // busy is the error of a lock that was not granted.
 func busy(o outcome) *wire.Error {
 	e := &wire.Error{Code: wire.Busy, Message: "another holds the lock"}
@@ -90,7 +83,7 @@ func busy(o outcome) *wire.Error {
 		{Key: "waiters", Value: o.waiters},
 	}
 	if o.Holder != nil {
-		e.Details = append(e.Details, wire.Pair{Key: "holder", Value: holder(o.Holder, o.now)})
+		e.Details = append(e.Details, wire.Pair{Key: "holder", Value: roster.Holder(o.Holder, o.now)})
 	}
 	return e
 }

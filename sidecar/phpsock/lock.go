@@ -3,13 +3,10 @@ package phpsock
 import (
 	"github.com/tinylib/msgp/msgp"
 
-	"github.com/coatcheck/coatcheck/sidecar/locker"
+	"github.com/coatcheck/coatcheck/sidecar/roster"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 	"github.com/coatcheck/coatcheck/sidecar/wire"
 )
-
-// maxListed is how many locks one answer lists.
-const maxListed = 10_000
 
 // lockCommand returns the connection's command for the lock that p names. need says that a token must be given.
 func (c *conn) lockCommand(m wire.Method, op store.Op, p *wire.Params, need bool) (*store.Command, error) {
@@ -71,8 +68,7 @@ func (c *conn) lockForceRelease(p *wire.Params, out []byte) ([]byte, error) {
 	}
 	r, err := c.do(cmd)
 	if err == nil && r.Done {
-		c.s.cfg.Log.Warn("lock released by force", "lock", locker.Short(string(p.Key)),
-			"tenant", c.s.cfg.Tenant, "pid", c.who.PID, "uid", c.peer.uid)
+		c.logForced(p)
 	}
 	return msgp.AppendBool(out, r.Done), err
 }
@@ -96,7 +92,7 @@ func (c *conn) lockInfo(p *wire.Params, out []byte) ([]byte, error) {
 
 func (c *conn) lockList(p *wire.Params, out []byte) ([]byte, error) {
 	cmd := c.command(store.OpListLocks, p.Bucket, nil)
-	cmd.Match, cmd.Limit = p.Prefix, 1000
+	cmd.Match, cmd.Limit = p.Prefix, listed
 	if p.Limit > 0 {
 		cmd.Limit = int(min(p.Limit, maxListed))
 	}
@@ -118,7 +114,7 @@ func (c *conn) lockList(p *wire.Params, out []byte) ([]byte, error) {
 func holders(l store.LockInfo, now int64) []wire.Pairs {
 	list := make([]wire.Pairs, 0, len(l.Holds))
 	for i := range l.Holds {
-		list = append(list, holder(&l.Holds[i], now))
+		list = append(list, roster.Holder(&l.Holds[i], now))
 	}
 	return list
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/coatcheck/coatcheck/sidecar/locker"
+	"github.com/coatcheck/coatcheck/sidecar/roster"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 	"github.com/coatcheck/coatcheck/sidecar/wire"
 )
@@ -79,7 +80,7 @@ func appendOpened(out []byte, o outcome) []byte {
 	out = msgp.AppendBool(msgp.AppendString(out, "locked"), o.Locked)
 	out = msgp.AppendInt64(msgp.AppendString(out, "waited_ms"), o.waited.Milliseconds())
 	if o.Holder != nil {
-		out = wire.AppendPairs(msgp.AppendString(out, "holder"), holder(o.Holder, o.now))
+		out = wire.AppendPairs(msgp.AppendString(out, "holder"), roster.Holder(o.Holder, o.now))
 	}
 	return out
 }

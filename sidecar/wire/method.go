@@ -8,12 +8,15 @@ const (
 	Hello Method = iota
 	ServerPing
 	ServerStatus
+	ServerLocks
+	ServerSessions
 	ServerEndRequest
 	SessionOpen
 	SessionCommit
 	SessionRelease
 	SessionDestroy
 	SessionExists
+	SessionForceRelease
 	LockAcquire
 	LockRenew
 	LockRelease
@@ -49,13 +52,16 @@ var methods = [Unknown + 1]struct {
 	Hello:            {"hello", params(pVersion, pClient, pPID, pSAPI)},
 	ServerPing:       {"server.ping", 0},
 	ServerStatus:     {"server.status", 0},
+	ServerLocks:      {"server.locks", params(pLimit)},
+	ServerSessions:   {"server.sessions", params(pID, pLimit)},
 	ServerEndRequest: {"server.end_request", 0},
 
-	SessionOpen:    {"session.open", params(pID, pPrefix, pToken, pLease, pWait, pPolicy, pScript)},
-	SessionCommit:  {"session.commit", params(pID, pPrefix, pToken, pFence, pData, pTouch, pTTL, pRelease)},
-	SessionRelease: {"session.release", params(pID, pPrefix, pToken)},
-	SessionDestroy: {"session.destroy", params(pID, pPrefix, pToken)},
-	SessionExists:  {"session.exists", params(pID, pPrefix)},
+	SessionOpen:         {"session.open", params(pID, pPrefix, pToken, pLease, pWait, pPolicy, pScript)},
+	SessionCommit:       {"session.commit", params(pID, pPrefix, pToken, pFence, pData, pTouch, pTTL, pRelease)},
+	SessionRelease:      {"session.release", params(pID, pPrefix, pToken)},
+	SessionDestroy:      {"session.destroy", params(pID, pPrefix, pToken)},
+	SessionExists:       {"session.exists", params(pID, pPrefix)},
+	SessionForceRelease: {"session.force_release", params(pID, pPrefix)},
 
 	LockAcquire:      {"lock.acquire", params(pName, pBucket, pToken, pLease, pWait, pBound, pShared, pScript)},
 	LockRenew:        {"lock.renew", params(pName, pBucket, pToken, pLease)},

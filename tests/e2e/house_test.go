@@ -87,7 +87,7 @@ func (h *house) close() {
 		}
 	}
 	if h.t.Failed() {
-		for _, log := range []string{"daemon.log", "fpm.log", "php.log", "front.log"} {
+		for _, log := range []string{"daemon.log", "fpm.log", "front.log"} {
 			h.t.Logf("the end of %s:\n%s", log, tail(filepath.Join(h.dir, log)))
 		}
 	}
@@ -358,7 +358,6 @@ func (h *house) phpIni() string {
 		"display_errors=On",
 		"html_errors=Off",
 		"log_errors=Off",
-		"error_log=" + filepath.Join(h.dir, "files", "php.log"),
 		"session.serialize_handler=php_serialize",
 		"session.gc_probability=0",
 		"memory_limit=256M",
@@ -442,11 +441,33 @@ func (h *house) gate() gate {
 	return gate{h, filepath.Join(h.dir, "gates", strconv.FormatInt(h.gates.Add(1), 10))}
 }
 
-func (g gate) String() string { return g.path }
-
 func (g gate) open() {
 	g.h.t.Helper()
 	g.h.write(g.path, "")
+}
+
+// sign is a file into which a script writes a number when it has come to a certain point.
+type sign struct {
+	h    *house
+	path string
+}
+
+func (h *house) sign() sign {
+	return sign{h, filepath.Join(h.dir, "files", "sign-"+strconv.FormatInt(h.gates.Add(1), 10))}
+}
+
+// await waits for the sign and returns the number.
+func (s sign) await() (n int) {
+	s.h.t.Helper()
+	eventually(s.h.t, 10*time.Second, "the script gives its sign", func() (bool, string) {
+		content, err := os.ReadFile(s.path)
+		line, whole := strings.CutSuffix(string(content), "\n")
+		if err == nil && whole {
+			n, err = strconv.Atoi(line)
+		}
+		return whole && err == nil, fmt.Sprint(line, err)
+	})
+	return n
 }
 
 // cli runs a script by the php command, with the extension loaded.

@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"slices"
+	"sync"
 	"testing"
+	"time"
 )
 
 func TestTwentyParallelRequestsOnOneSessionAreAllCounted(t *testing.T) {
@@ -12,7 +14,7 @@ func TestTwentyParallelRequestsOnOneSessionAreAllCounted(t *testing.T) {
 	for _, a := range v.together(20, 20, "count.php?hold_ms=50") {
 		a.mustBeOK(t)
 	}
-	check(t, v.get("count.php").number("n") == 21, "the counter is not 20: %s", v.stored(t, ""))
+	check(t, v.stored(t, "") == `{"n":20}`, "the counter is not 20: %s", v.stored(t, ""))
 	h.awaitNoLocks()
 }
 
@@ -29,4 +31,164 @@ func TestTwoHundredRequestsOverEightWorkersAreAllCounted(t *testing.T) {
 		check(t, n == i+1, "the answers are not 1 to 200, each once: %v", seen)
 	}
 	h.awaitNoLocks()
+}
+
+// The contrast: the tests above can fail.
+func TestWithoutLockingUpdatesAreLost(t *testing.T) {
+	t.Parallel()
+	h := open(t, plan{workers: 24})
+	v := h.visitor()
+	for _, a := range v.together(20, 20, "count.php?hold_ms=50&ini[coatcheck.session_locking]=0") {
+		a.mustBeOK(t)
+	}
+	n := v.get("count.php").number("n") - 1
+	t.Logf("%d of 20 updates were kept", n)
+	check(t, n > 0 && n < 20, "%d of 20 updates were kept without locking", n)
+}
+
+func TestRequestsOnOtherSessionsKeepTheirLatency(t *testing.T) {
+	h := open(t, plan{workers: 24})
+	other := h.visitor()
+	measure := func() time.Duration {
+		var took []time.Duration
+		for range 40 {
+			took = append(took, other.get("count.php").mustBeOK(t).took)
+		}
+		return median(took)
+	}
+	measure() // every worker's first request connects to the daemon
+	alone := measure()
+
+	crowd := h.visitor()
+	var done sync.WaitGroup
+	done.Go(func() { crowd.together(40, 20, "count.php?hold_ms=50") })
+	h.awaitWaiters(19)
+	beside := measure()
+	waiting := h.status("waiters")
+	done.Wait()
+
+	t.Logf("median alone %s, beside %d waiters of another session %s: ratio %.2f",
+		alone, waiting, beside, float64(beside)/float64(alone))
+	check(t, waiting > 0, "the crowd was gone before the measurement was over")
+	check(t, beside < 3*alone+5*time.Millisecond, "a request takes %s beside a busy session and %s alone", beside, alone)
+}
+
+func median(of []time.Duration) time.Duration {
+	slices.Sort(of)
+	return of[len(of)/2]
+}
+
+// overrun has a request A hold the lock until its lease of 0.5 s has ended and B has taken the lock. B stays until
+// its gate opens; so does A.
+func overrun(t *testing.T) (h *house, v *visitor, a, b *pending, aGate, bGate gate) {
+	h = open(t, plan{daemon: []string{"COATCHECK_LOCK_MAX_HOLD=0"}})
+	v, aGate, bGate = h.visitor(), h.gate(), h.gate()
+	v.get("count.php").mustBeOK(t)
+	a = v.begin("count.php?ini[coatcheck.lock_lease]=0.5&until=" + aGate.path)
+	first := h.awaitHolder(v)
+	b = v.begin("count.php?until=" + bGate.path)
+	h.awaitNextHolder(v, first)
+	return h, v, a, b, aGate, bGate
+}
+
+func TestAWriterThatOverranItsLeaseIsRefusedAndTheNextHolderKeepsItsLock(t *testing.T) {
+	t.Parallel()
+	h, v, a, b, aGate, bGate := overrun(t)
+	second, _ := h.holder(v)
+
+	aGate.open()
+	a.end(t).mustWarn(t, "is not written", "superseded", "lease", "granted to another")
+	holder, held := h.holder(v)
+	check(t, held && holder.Token == second.Token, "B lost its lock to A's late write: %v", h.locks())
+	check(t, v.stored(t, "ini[coatcheck.session_locking]=0") == `{"n":1}`, "A's data were stored")
+
+	c := v.begin("count.php")
+	h.awaitWaiters(1)
+	check(t, !c.isOver(), "C did not wait for B")
+	bGate.open()
+	check(t, b.end(t).mustBeOK(t).number("n") == 2, "B did not count from 1")
+	check(t, c.end(t).mustBeOK(t).number("n") == 3, "C did not read what B wrote")
+	h.awaitNoLocks()
+}
+
+func TestAWriterThatOverranItsLeaseIsAcceptedWhenNobodyCameAfter(t *testing.T) {
+	t.Parallel()
+	h := open(t, plan{daemon: []string{"COATCHECK_LOCK_MAX_HOLD=0"}})
+	v, g := h.visitor(), h.gate()
+	a := v.begin("count.php?ini[coatcheck.lock_lease]=0.2&until=" + g.path)
+	h.awaitHolder(v)
+	h.awaitNoLocks()
+	g.open()
+	a.end(t).mustBeOK(t)
+	check(t, v.stored(t, "") == `{"n":1}`, "the late write is not there")
+}
+
+func TestALeaseThatIsRenewedIsNotLost(t *testing.T) {
+	t.Parallel()
+	h := open(t, plan{})
+	v, g := h.visitor(), h.gate()
+	a := v.begin("count.php?ini[coatcheck.lock_lease]=0.3&until=" + g.path)
+	first := h.awaitHolder(v)
+	b := v.begin("count.php")
+	eventually(t, 10*time.Second, "A has held the lock for four leases", func() (bool, string) {
+		holder, _ := h.holder(v)
+		check(t, holder.Token == first.Token, "A lost the lock after %d ms", holder.HeldMs)
+		return holder.HeldMs > 1200, ""
+	})
+	g.open()
+	check(t, a.end(t).mustBeOK(t).number("n") == 1, "A did not count to 1")
+	check(t, b.end(t).mustBeOK(t).number("n") == 2, "B did not read what A wrote")
+	h.awaitNoLocks()
+}
+
+func TestALockIsRenewedOnlyUpToMaxHold(t *testing.T) {
+	t.Parallel()
+	h := open(t, plan{daemon: []string{"COATCHECK_LOCK_MAX_HOLD=1s"}})
+	v, g := h.visitor(), h.gate()
+	a := v.begin("count.php?ini[coatcheck.lock_lease]=0.3&until=" + g.path)
+	h.awaitHolder(v)
+	b := v.get("count.php").mustBeOK(t)
+	check(t, b.took > 500*time.Millisecond, "the lock was not renewed at all: B had it after %s", b.took)
+	g.open()
+	a.end(t).mustWarn(t, "superseded")
+	check(t, v.stored(t, "") == `{"n":1}`, "the data are not B's")
+}
+
+func TestWaitersAreServedInTheirOrder(t *testing.T) {
+	t.Parallel()
+	h := open(t, plan{workers: 8})
+	v, g := h.visitor(), h.gate()
+	first := v.begin("count.php?until=" + g.path)
+	h.awaitHolder(v)
+	var queue []*pending
+	for i := range 5 {
+		queue = append(queue, v.begin("count.php"))
+		h.awaitWaiters(int64(i + 1))
+	}
+	g.open()
+	first.end(t).mustBeOK(t)
+	for i, p := range queue {
+		check(t, p.end(t).mustBeOK(t).number("n") == i+2, "waiter %d was not served in its turn", i+1)
+	}
+}
+
+func TestAWaiterThatGoesAwayLeavesNoLock(t *testing.T) {
+	t.Parallel()
+	h := open(t, plan{})
+	v, g := h.visitor(), h.gate()
+	holder := v.begin("count.php?until=" + g.path)
+	held := h.awaitHolder(v)
+	free := h.workers()
+	v.begin("count.php")
+	h.awaitWaiters(1)
+	for _, pid := range free {
+		if pid != held.PID {
+			h.killWorker(pid, 9) // one of them is the waiter
+		}
+	}
+	h.awaitWaiters(0)
+	g.open()
+	holder.end(t).mustBeOK(t)
+	h.awaitNoLocks()
+	check(t, v.get("count.php").mustBeOK(t).number("n") == 2, "the dead waiter's request was counted")
 }

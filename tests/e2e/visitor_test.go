@@ -171,7 +171,7 @@ func (p *pending) end(t *testing.T) *answer {
 	}
 }
 
-// is returned says whether the answer is there already.
+// isOver says whether the answer is there already.
 func (p *pending) isOver() bool { return len(p.done) > 0 }
 
 // together sends n requests, at most `abreast` at a time, and returns their answers.

@@ -1,6 +1,7 @@
 <?php
 
-// Runs before each script: takes over the settings in the query, as in ?ini[session.use_strict_mode]=1.
+// Runs before each script: takes over the settings in the query, as in ?ini[session.use_strict_mode]=1, and puts
+// PHP's SessionHandler between PHP and the extension when it says proxy=1.
 
 declare(strict_types=1);
 
@@ -8,6 +9,10 @@ foreach ($_GET['ini'] ?? [] as $name => $value) {
     if (ini_set($name, $value) === false) {
         throw new RuntimeException("the setting $name cannot be made here");
     }
+}
+
+if (isset($_GET['proxy'])) {
+    session_set_save_handler(new SessionHandler());
 }
 
 /** Prints facts for the test, as one line of JSON. */

@@ -1,0 +1,20 @@
+<?php
+
+// Leaves bytes in the session that no serialize handler can read, and then starts it.
+
+declare(strict_types=1);
+
+final class GarblingHandler extends SessionHandler
+{
+    public function write(string $id, string $data): bool
+    {
+        return parent::write($id, 'these bytes are no session');
+    }
+}
+
+session_set_save_handler(new GarblingHandler());
+session_start();
+count_visit();
+session_write_close();
+$started = session_start();
+answer(['started' => $started]);

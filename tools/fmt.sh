@@ -21,6 +21,6 @@ each() {
 
 each '*.go' -- go tool -modfile=tools/go.mod gofumpt -w
 each 'phpext-shim/*.c' 'phpext-shim/*.h' -- clang-format -i
-each '*.sh' .ci/run -- shfmt -w -i 4 -ci
+each '*.sh' .ci/run -- shfmt -w
 # phpcbf exits 1 when it has changed something.
 each 'tools/demo/*.php' 'tests/*.php' 'composer/*.php' -- phpcbf -q --standard=tools/phpcs.xml || (($? == 1))

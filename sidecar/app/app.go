@@ -36,6 +36,7 @@ type App struct {
 	started time.Time
 
 	registry *prometheus.Registry
+	clock    *arbiter.BootClock
 	arbiter  arbiter.Arbiter
 	locker   *locker.Locker
 	socket   *phpsock.Server
@@ -133,7 +134,8 @@ func (a *App) startStore() error {
 		Total: int64(a.cfg.Memory.Limit), Tenant: int64(a.cfg.Memory.TenantLimit),
 		Eviction: evictions[a.cfg.Memory.Eviction],
 	})
-	a.arbiter = arbiter.NewLocal(state, arbiter.BootClock(time.Now().UnixMilli()))
+	a.clock = arbiter.NewBootClock(time.Now())
+	a.arbiter = arbiter.NewLocal(state, a.clock.Now)
 	a.locker = locker.New(a.arbiter, locker.Config{
 		Lease: a.cfg.Lock.Lease, MaxHold: a.cfg.Lock.MaxHold,
 		MaxWait: a.cfg.Lock.MaxWait, MaxWaiters: a.cfg.Lock.MaxWaiters,
@@ -143,9 +145,9 @@ func (a *App) startStore() error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		a.sweep(ctx)
+		a.keepHouse(ctx)
 	}()
-	a.onStop("sweeper", func() error {
+	a.onStop("housekeeping", func() error {
 		cancel()
 		<-done
 		return nil
@@ -153,20 +155,24 @@ func (a *App) startStore() error {
 	return nil
 }
 
-// How often expired entries are dropped, and how many of one shard at a time: 256,000 a pass.
+// How often the house is kept, and how many expired entries of one shard are dropped at a time: 256,000 of all.
 const (
-	sweepEvery = 500 * time.Millisecond
+	houseEvery = 500 * time.Millisecond
 	sweepLimit = 1_000
 )
 
-func (a *App) sweep(ctx context.Context) {
-	tick := time.NewTicker(sweepEvery)
+// keepHouse does what is to be done now and then.
+func (a *App) keepHouse(ctx context.Context) {
+	tick := time.NewTicker(houseEvery)
 	defer tick.Stop()
+	gc := newCollector()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			a.clock.Adjust()
+			gc.adjust()
 			if _, err := arbiter.Sweep(ctx, a.arbiter, sweepLimit); err != nil {
 				a.log.Warn("could not drop what has expired, trying again", "error", err)
 			}

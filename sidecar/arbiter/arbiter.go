@@ -10,6 +10,8 @@ package arbiter
 import (
 	"context"
 	"errors"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,18 +29,44 @@ type Arbiter interface {
 // Clock returns milliseconds since 1970 and never goes back.
 type Clock func() int64
 
-// BootClock returns a clock that counts on from wall, the time now in milliseconds, also while the machine is suspended, and
-// that does not follow later changes of the wall clock (CLOCK_BOOTTIME).
-func BootClock(wall int64) Clock {
-	boot := func() int64 {
-		var t unix.Timespec
-		if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-			panic("arbiter: the kernel has no CLOCK_BOOTTIME: " + err.Error())
-		}
-		return t.Nano() / 1e6
+// BootClock counts milliseconds since 1970 from the wall clock's time at its making, also while the machine is suspended, and
+// does not follow later changes of the wall clock (CLOCK_BOOTTIME). After a resume it is behind until the next
+// Adjust: leases last longer, never shorter.
+//
+// Reading CLOCK_BOOTTIME is a system call, the monotonic clock is not: so it counts by the latter, which stops in suspend, and
+// Adjust adds what was missed.
+type BootClock struct {
+	wall  int64     // at the start, ms
+	start time.Time // by the monotonic clock
+	boot  int64     // CLOCK_BOOTTIME at the start, ms
+
+	missed atomic.Int64 // ms spent in suspend since the start
+}
+
+// NewBootClock returns a clock that shows now.
+func NewBootClock(now time.Time) *BootClock {
+	return &BootClock{wall: now.UnixMilli(), start: now, boot: bootTime()}
+}
+
+// Now returns the time. It never goes back.
+func (b *BootClock) Now() int64 { return b.wall + time.Since(b.start).Milliseconds() + b.missed.Load() }
+
+// Adjust takes the time spent in suspend into account. It is to be called twice a second or so, by one goroutine.
+func (b *BootClock) Adjust() {
+	// The two clocks are not read in the same instant: less than that is no suspend.
+	const noise = 50
+	missed := bootTime() - b.boot - time.Since(b.start).Milliseconds()
+	if missed > b.missed.Load()+noise {
+		b.missed.Store(missed)
 	}
-	offset := wall - boot()
-	return func() int64 { return boot() + offset }
+}
+
+func bootTime() int64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		panic("arbiter: the kernel has no CLOCK_BOOTTIME: " + err.Error())
+	}
+	return t.Nano() / 1e6
 }
 
 // Local decides every command in a store of its own process.

@@ -19,6 +19,11 @@ type Client struct {
 	mu     sync.Mutex
 	closed bool               // guarded by mu
 	held   map[heldName]*held // guarded by mu
+
+	// One timer serves all locks of the client, and stays armed over many of them: arming one for each grant would
+	// cost more than the grant.
+	timer *time.Timer // guarded by mu
+	armed time.Time   // when timer fires; zero: it does not; guarded by mu
 }
 
 // heldName is a lock as one token holds it.
@@ -32,9 +37,8 @@ type held struct {
 	cmd   store.Command // of the renewal
 	since time.Time
 	lease time.Duration
-	timer *time.Timer
-
 	asked time.Time // when the client last asked for it itself, by acquiring or renewing; guarded by Client.mu
+	due   time.Time // of the next renewal; guarded by Client.mu
 }
 
 // Do has a command decided without waiting. An OpSessionOpen or OpLockAcquire finds the lock Busy also
@@ -152,21 +156,53 @@ func (c *Client) keep(cmd *store.Command) bool {
 	}
 	n := heldNameOf(cmd)
 	if old := c.held[n]; old != nil { // a retry of the same acquisition
-		old.stop()
 		h.since = old.since
 	} else {
 		c.l.held.Add(1)
 	}
 	c.held[n] = h
-	if c.l.cfg.MaxHold > 0 {
-		h.timer = time.AfterFunc(h.lease/3, func() { c.renew(n, h) })
+	h.due = now.Add(h.lease / 3)
+	if c.l.cfg.MaxHold > 0 && (c.armed.IsZero() || h.due.Before(c.armed)) {
+		c.arm(h.due)
 	}
 	return true
 }
 
-func (h *held) stop() {
-	if h.timer != nil {
-		h.timer.Stop()
+// arm sets the timer. c.mu is held.
+func (c *Client) arm(at time.Time) {
+	c.armed = at
+	if c.timer == nil {
+		c.timer = time.AfterFunc(time.Until(at), c.renewDue)
+	} else {
+		c.timer.Reset(time.Until(at))
+	}
+}
+
+// renewDue renews the locks that are due, and arms the timer for the next ones. Locks that are granted meanwhile leave
+// that to it, for armed is in the past.
+func (c *Client) renewDue() {
+	now := time.Now()
+	c.mu.Lock()
+	due := make(map[heldName]*held)
+	for n, h := range c.held {
+		if !h.due.After(now) {
+			due[n] = h
+		}
+	}
+	c.mu.Unlock()
+	for n, h := range due {
+		c.renew(n, h)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var next time.Time
+	for _, h := range c.held {
+		if next.IsZero() || h.due.Before(next) {
+			next = h.due
+		}
+	}
+	if c.armed = next; !next.IsZero() {
+		c.arm(next)
 	}
 }
 
@@ -178,7 +214,6 @@ func (c *Client) forget(cmd *store.Command) {
 	delete(c.held, n)
 	c.mu.Unlock()
 	if h != nil {
-		h.stop()
 		c.l.ended(h)
 	}
 }
@@ -213,9 +248,7 @@ func (c *Client) renew(n heldName, h *held) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.held[n] == h {
-		h.timer.Reset(max(time.Millisecond, min(h.lease, left)/3))
-	}
+	h.due = time.Now().Add(max(time.Millisecond, min(h.lease, left)/3))
 }
 
 // keeps says whether h is still being renewed.
@@ -280,7 +313,6 @@ func (c *Client) Close() { c.releaseAll(c.shut()) }
 // Abandon ends the client like Close but leaves its locks to their leases, for a daemon that stops.
 func (c *Client) Abandon() {
 	for _, h := range c.shut() {
-		h.stop()
 		c.l.ended(h)
 	}
 }
@@ -300,7 +332,6 @@ func (c *Client) shut() map[heldName]*held {
 
 func (c *Client) releaseAll(left map[heldName]*held) {
 	for _, h := range left {
-		h.stop()
 		c.l.ended(h)
 		c.lapse(h)
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +32,7 @@ const (
 type conn struct {
 	s      *Server
 	nc     *net.UnixConn
+	socket *socket // of nc
 	client *locker.Client
 	peer   peer
 	who    *store.Who // shared with the locks it took: replaced, never changed
@@ -50,21 +52,21 @@ type conn struct {
 // peer is who the kernel says is at the other end.
 type peer struct{ pid, uid int }
 
-func newConn(s *Server, nc *net.UnixConn) *conn {
-	p := peerOf(nc)
+func newConn(s *Server, nc *net.UnixConn) (*conn, error) {
+	socket, err := newSocket(nc)
+	if err != nil {
+		return nil, err
+	}
+	p := peerOf(socket.raw)
 	return &conn{
-		s: s, nc: nc, peer: p,
+		s: s, nc: nc, socket: socket, peer: p,
 		client: s.locker.NewClient(),
 		who:    &store.Who{PID: p.pid},
 		in:     make([]byte, 0, firstBuffer),
-	}
+	}, nil
 }
 
-func peerOf(nc *net.UnixConn) (p peer) {
-	raw, err := nc.SyscallConn()
-	if err != nil {
-		return p
-	}
+func peerOf(raw syscall.RawConn) (p peer) {
 	raw.Control(func(fd uintptr) {
 		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 			p = peer{pid: int(cred.Pid), uid: int(cred.Uid)}
@@ -107,7 +109,7 @@ func (c *conn) fill() error {
 	if len(c.in) == cap(c.in) {
 		c.in = slices.Grow(c.in, max(len(c.in), firstBuffer))
 	}
-	n, err := c.nc.Read(c.in[len(c.in):cap(c.in)])
+	n, err := c.socket.Read(c.in[len(c.in):cap(c.in)])
 	c.in = c.in[:len(c.in)+n]
 	if n > 0 {
 		return nil
@@ -171,8 +173,7 @@ func (c *conn) flush() error {
 func (c *conn) send(frames []byte) error {
 	c.write.Lock()
 	defer c.write.Unlock()
-	c.nc.SetWriteDeadline(time.Now().Add(writeTimeout))
-	_, err := c.nc.Write(frames)
+	err := c.socket.Write(frames)
 	if err != nil {
 		c.nc.Close() // half a frame may be out: nothing may follow it
 	}

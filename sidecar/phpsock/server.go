@@ -154,7 +154,11 @@ func (s *Server) Serve() error {
 
 // accept starts to serve a connection, or refuses it when there are too many.
 func (s *Server) accept(nc *net.UnixConn) {
-	c := newConn(s, nc)
+	c, err := newConn(s, nc)
+	if err != nil { // it was closed meanwhile
+		nc.Close()
+		return
+	}
 	s.mu.Lock()
 	full := len(s.conns) >= s.cfg.Connections
 	if !full {

@@ -2,8 +2,8 @@
 #
 #   docker build -f docker/php-fpm.Dockerfile -t coatcheck-php-fpm .
 #
-# The base is the official php image (any 8.1 to 8.5 with fpm), or plain Debian 12 whose own PHP is then
-# installed. `php-fpm` runs in both.
+# The base is the official php image on Debian 12 (any PHP 8.1 to 8.5 with fpm), or plain Debian 12, whose
+# own PHP is then installed.
 ARG PHP_IMAGE=php:8.2-fpm-bookworm
 
 FROM ${PHP_IMAGE} AS build

@@ -125,6 +125,19 @@ func (p *phpFPM) status() Status {
 	return s
 }
 
+// waitUntilIdle waits until so many workers wait for a connection; php-fpm says that it is ready before they do.
+func (p *phpFPM) waitUntilIdle(workers int) {
+	p.t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	deadline := time.Now().Add(limit)
+	for s := p.status(); s.Idle != workers; s = p.status() {
+		if <-tick.C; time.Now().After(deadline) {
+			p.t.Fatalf("%d workers did not become idle; seen last: %+v", workers, s)
+		}
+	}
+}
+
 // gate is where scripts of a test wait: each connects, says a line, and goes on when it is answered.
 type gate struct {
 	t       *testing.T
@@ -383,6 +396,7 @@ func TestPHPErrorsReachTheLog(t *testing.T) {
 func TestPHPStatusTellsBusyFromKept(t *testing.T) {
 	g := newGate(t)
 	p := startPHP(t, 3, "")
+	p.waitUntilIdle(3)
 	f := newFixture(t, p.address(), func(c *Config) { c.KeepAlive = time.Hour })
 	f.file("wait.php", g.include+`wait_at_gate('busy'); echo 'done';`)
 	if a := f.get("/"); a.body != "index" {
@@ -467,7 +481,8 @@ func TestPHPOtherClientsGetTheirTurn(t *testing.T) {
 func TestPHPManyVisitorsShareFewWorkers(t *testing.T) {
 	for name, extra := range map[string]string{"workers stay": "", "workers are replaced": "pm.max_requests = 20"} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, startPHP(t, 2, extra).address(), nil)
+			// A kept connection that is never given up would show as a visitor who waits for ever.
+			f := newFixture(t, startPHP(t, 2, extra).address(), func(c *Config) { c.KeepAlive = time.Hour })
 			var visitors sync.WaitGroup
 			for range 32 {
 				visitors.Go(func() {

@@ -19,9 +19,13 @@ const (
 	// maxStatus bounds what is read of a pool's status: some 10,000 workers.
 	maxStatus = 8 << 20
 
-	// worker states, in php-fpm's words.
+	// The states of a worker, in php-fpm's words. One that has just been started has none of them.
 	stateIdle           = "Idle"
 	stateReadingHeaders = "Reading headers"
+	stateGettingRequest = "Getting request informations"
+	stateRunning        = "Running"
+	stateEnding         = "Ending"
+	stateFinishing      = "Finishing"
 )
 
 // PoolConfig says how to ask a php-fpm pool about itself.
@@ -49,7 +53,8 @@ type Pool struct {
 	sharesAddresses bool // status goes through a worker of the pool itself
 }
 
-// Status is what a pool says about its workers.
+// Status is what a pool says about its workers. A worker that is just starting is among Workers and in none of the
+// three counts.
 type Status struct {
 	Pool         string   // the pool's name
 	Manager      string   // "static", "dynamic" or "ondemand"
@@ -153,13 +158,17 @@ func (p *Pool) decode(body []byte) (Status, error) {
 
 // count counts one worker; answering says that it is the one that answers this very status.
 func (s *Status) count(state string, answering bool) {
-	switch {
-	case state == stateIdle || answering && state != stateReadingHeaders:
+	switch state {
+	case stateIdle:
 		s.Idle++
-	case state == stateReadingHeaders:
+	case stateReadingHeaders:
 		s.Kept++
-	default:
-		s.Busy++
+	case stateGettingRequest, stateRunning, stateEnding, stateFinishing:
+		if answering {
+			s.Idle++
+		} else {
+			s.Busy++
+		}
 	}
 }
 

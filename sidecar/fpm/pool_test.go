@@ -38,7 +38,7 @@ func newTestPool(t *testing.T, change func(*PoolConfig)) *Pool {
 }
 
 func TestStatusCountsWorkersByTheirStates(t *testing.T) {
-	address := startFake(t, sends(statusPage("Idle", "Running", "Reading headers", "Finishing", "Running+status", "Ending")))
+	address := startFake(t, sends(statusPage("Idle", "Running", "Reading headers", "Finishing", "Running+status", "Ending", "(null)")))
 	for own, want := range map[bool][3]int{true: {3, 2, 1}, false: {4, 1, 1}} {
 		p := newTestPool(t, func(c *PoolConfig) {
 			c.Address = address

@@ -21,7 +21,7 @@ var_dump($_SESSION['n'], $daemon->locks());
 --EXPECT--
 bool(true)
 bool(true)
-string(25) "name|s:3:"Ada";n|i:1;"
+string(21) "name|s:3:"Ada";n|i:1;"
 array(2) {
   ["name"]=>
   string(3) "Ada"

@@ -22,13 +22,13 @@ const (
 
 	OpGet       // → Value, Found
 	OpStrlen    // → Found, N
-	OpSet       // Value, TTL or At, KeepTTL, If, Match, WantOld → Done, and the old Value, Found; Refused
+	OpSet       // Value, TTL or At, KeepTTL, If, Match, WantOld → Done, Found (before), the old Value when wanted; Refused
 	OpDel       // If (IfEqual, IfNotEqual), Match → Found, Done
 	OpGetDel    // → Value, Found
-	OpExpire    // TTL or At (neither: persist), Expiry, If (IfEqual), Match → Found, Done
+	OpExpire    // TTL or At (neither: persist), Expiry, If (IfEqual), Match, WantOld → Found (and the conditions are met), Done, the Value when wanted; Refused
 	OpTTL       // → Found, N (milliseconds left; -1: no expiry), Hash
 	OpIncr      // Delta, TTL or At (of a new key), If (IfPresent), Floor → Found, N; Refused
-	OpIncrFloat // DeltaFloat → Value; Refused
+	OpIncrFloat // Value (a decimal number, to be added) → Value; Refused
 	OpAppend    // Value, Limit (of the length) → N (length); Refused
 	OpVersion   // → Value, Found, Version, N (milliseconds to its expiry; -1: none)
 
@@ -41,7 +41,7 @@ const (
 
 	opSingleKeys // commands above have one key; those below have more, or none
 
-	OpBatch       // Batch (of the above, and OpFlush), If (IfAbsent) → Done, Batch; one step
+	OpBatch       // Batch (of the above, and OpFlush), If (IfAbsent), Limit (of bytes to uncompress) → Done, Batch; one step
 	OpRename      // NewKey, If (IfAbsent) → Found, Done
 	OpScan        // Match (prefix), Cursor, Limit → Keys, Cursor
 	OpRandomKey   // Cursor (any number) → Found, Keys
@@ -53,6 +53,16 @@ const (
 	OpStats       // → Stats
 	OpSweep       // Cursor (shard), Limit → N (entries dropped)
 )
+
+// Changes says whether commands of this kind can change what a reader may be told later. A sweep does not: what it drops is over.
+func (op Op) Changes() bool {
+	switch op {
+	case OpSessionExists, OpLockInfo, OpGet, OpStrlen, OpTTL, OpVersion, OpHashGet, OpHashAll, OpHashLen,
+		OpScan, OpRandomKey, OpListLocks, OpListHeld, OpListSession, OpListSpaces, OpStats, OpSweep:
+		return false
+	}
+	return true
+}
 
 // A Space is a keyspace: one bucket of one tenant. Values, sessions and named locks of a space do not meet.
 type Space struct{ Tenant, Bucket string }
@@ -72,11 +82,12 @@ const (
 type ExpiryCondition uint8
 
 const (
-	AnyExpiry  ExpiryCondition = iota
-	IfNoExpiry                 // the key has no expiry
-	IfExpiry                   // it has one
-	IfLater                    // the new expiry is later than the one it has
-	IfSooner                   // the new expiry is sooner; no expiry is the latest of all
+	AnyExpiry      ExpiryCondition = iota
+	IfNoExpiry                     // the key has no expiry
+	IfExpiry                       // it has one
+	IfLater                        // the new expiry is later than the one it has
+	IfSooner                       // the new expiry is sooner; no expiry is the latest of all
+	IfSoonerExpiry                 // it has an expiry, and the new one is sooner
 )
 
 // Who describes a client to others: in warnings, logs and lists. It decides nothing.
@@ -106,11 +117,10 @@ type Command struct {
 	Floor *int64 // least result of a decrement; nil: none
 	If    Condition
 
-	DeltaFloat float64
-	Expiry     ExpiryCondition
-	Pairs      [][]byte  // names of fields, or names and values in turn
-	NewKey     []byte    // of OpRename
-	Batch      []Command // their Now is set from this command's
+	Expiry ExpiryCondition
+	Pairs  [][]byte  // names of fields, or names and values in turn
+	NewKey []byte    // of OpRename
+	Batch  []Command // their Now is set from this command's
 
 	Touch, Release, KeepTTL, Shared, Bound bool
 	WantOld                                bool // the old value is wanted, so it must be a string
@@ -141,7 +151,7 @@ const (
 	NotHolder         // this token does not hold the lock
 	NotInteger        // the value is not a decimal 64-bit integer
 	Overflow          // the result would not fit in 64 bits
-	TooLong           // the value would be longer than Command.Limit; Result.N is its length
+	TooLong           // the value, or what is to be uncompressed of a batch, is longer than Command.Limit; Result.N is its length
 	WrongType         // the key holds a hash where a string is needed, or the other way round
 	NotFloat          // the value is not a number
 	NotFinite         // the result would not be a finite number

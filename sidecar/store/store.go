@@ -161,9 +161,7 @@ func (s *Store) Apply(c *Command) Result {
 		r.Released = s.run(&release).Done
 	}
 	s.unpack(&r)
-	for i := range r.Batch {
-		s.unpack(&r.Batch[i])
-	}
+	s.unpackBatch(r.Batch, int64(c.Limit))
 	return r
 }
 
@@ -190,6 +188,20 @@ func (s *Store) prepare(c *Command) {
 func (s *Store) unpack(r *Result) {
 	if r.plain > 0 {
 		r.Value = s.packer.unpack(r.Value, r.plain)
+	}
+}
+
+// unpackBatch uncompresses limit bytes at most, if there is a limit: few bytes could become very many. A result for which
+// they do not suffice is refused, whatever its command did.
+func (s *Store) unpackBatch(rs []Result, limit int64) {
+	total := int64(0)
+	for i := range rs {
+		total += int64(rs[i].plain)
+		if limit > 0 && total > limit && rs[i].plain > 0 {
+			rs[i] = Result{Status: Refused, Reason: TooLong, N: total}
+			continue
+		}
+		s.unpack(&rs[i])
 	}
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"math"
+	"math/big"
 	"slices"
 	"strconv"
 
@@ -194,7 +195,10 @@ func (sh *shard) set(c *Command) Result {
 	if isHash && c.WantOld || isHash && c.If >= IfEqual {
 		return refused(WrongType)
 	}
-	r := found(v)
+	r := Result{Found: v != nil}
+	if c.WantOld {
+		r = found(v)
+	}
 	if !sh.meets(c, v) {
 		return r
 	}
@@ -247,17 +251,24 @@ func (sh *shard) getDel(c *Command) Result {
 // expire changes an expiry: to TTL or At, or to none. What has passed removes the value.
 func (sh *shard) expire(c *Command) Result {
 	v := sh.lookup(c)
-	if v == nil || !sh.meets(c, v) || !c.Expiry.allows(v.at, c) {
-		return Result{Found: v != nil}
+	if c.WantOld && v != nil && v.hash != nil {
+		return refused(WrongType)
 	}
-	had := v.at != 0
+	if v == nil || !sh.meets(c, v) || !c.Expiry.allows(v.at, c) {
+		return Result{}
+	}
+	r := Result{Found: true}
+	if c.WantOld {
+		r = found(v)
+	}
+	r.Done = v.at != 0 || c.TTL > 0 || c.At > 0
 	v.expireAt(c)
 	if v.over(c.Now) {
 		sh.erase(v, c.Now)
 	} else {
 		sh.note(v.encodeMeta)
 	}
-	return Result{Found: true, Done: had || c.TTL > 0 || c.At > 0}
+	return r
 }
 
 // allows says whether an expiry at old, 0 for none, may be replaced by the command's.
@@ -275,6 +286,8 @@ func (x ExpiryCondition) allows(old int64, c *Command) bool {
 		return old != 0 && at > old
 	case IfSooner:
 		return old == 0 || at < old
+	case IfSoonerExpiry:
+		return old != 0 && at < old
 	}
 	return true
 }
@@ -361,18 +374,47 @@ func (sh *shard) incrFloat(c *Command) Result {
 	if wrong {
 		return refused(WrongType)
 	}
-	var n float64
-	if v != nil {
-		var err error
-		if n, err = strconv.ParseFloat(string(v.data), 64); err != nil || v.plain > 0 {
-			return refused(NotFloat)
+	n, ok := parseFloat(c.Value)
+	if ok && v != nil {
+		var old *big.Float
+		if old, ok = parseFloat(sh.plain(v)); ok {
+			n.Add(n, old)
 		}
 	}
-	if n += c.DeltaFloat; math.IsNaN(n) || math.IsInf(n, 0) {
+	switch {
+	case !ok:
+		return refused(NotFloat)
+	case n.MantExp(nil) > maxExponent:
 		return refused(NotFinite)
 	}
-	digits := strconv.AppendFloat(nil, n, 'f', -1, 64)
+	digits := formatFloat(n)
 	return sh.replaceNumber(v, c, digits, Result{Found: true, Value: digits})
+}
+
+// The extended precision in which Redis adds on x86: bits of mantissa, and the highest exponent. The same sums come out.
+const (
+	floatBits   = 64
+	maxExponent = 1 << 14
+	maxFloat    = 5 << 10 // bytes of a number as text
+)
+
+// parseFloat reads a decimal number, with an exponent or without.
+func parseFloat(b []byte) (*big.Float, bool) {
+	if len(b) == 0 || len(b) > maxFloat || len(bytes.Trim(b, "+-.0123456789eE")) > 0 {
+		return nil, false
+	}
+	n, _, err := big.ParseFloat(string(b), 10, floatBits, big.ToNearestEven)
+	return n, err == nil
+}
+
+// formatFloat writes a number with at most 17 decimals and without an exponent.
+func formatFloat(n *big.Float) []byte {
+	digits := n.Append(nil, 'f', 17)
+	digits = bytes.TrimSuffix(bytes.TrimRight(digits, "0"), []byte{'.'})
+	if string(digits) == "-0" {
+		return []byte{'0'}
+	}
+	return slices.Clip(digits)
 }
 
 func (sh *shard) append(c *Command) Result {

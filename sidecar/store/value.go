@@ -422,11 +422,15 @@ func (sh *shard) append(c *Command) Result {
 	if wrong {
 		return refused(WrongType)
 	}
+	n := len(c.Value)
+	if v != nil {
+		n += v.length()
+	}
+	if n > c.Limit {
+		return Result{Status: Refused, Reason: TooLong, N: int64(n)}
+	}
 	var old []byte
 	if v != nil {
-		if n := v.length() + len(c.Value); n > c.Limit {
-			return Result{Status: Refused, Reason: TooLong, N: int64(n)}
-		}
 		old = sh.plain(v)
 	}
 	// It stays plain: what is appended to will be appended to.

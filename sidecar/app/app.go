@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
 	"github.com/coatcheck/coatcheck/sidecar/config"
 	"github.com/coatcheck/coatcheck/sidecar/fpm"
+	"github.com/coatcheck/coatcheck/sidecar/journal"
 	"github.com/coatcheck/coatcheck/sidecar/locker"
 	"github.com/coatcheck/coatcheck/sidecar/phpsock"
 	"github.com/coatcheck/coatcheck/sidecar/store"
@@ -39,9 +41,11 @@ type App struct {
 	clock    *arbiter.BootClock
 	arbiter  arbiter.Arbiter
 	locker   *locker.Locker
+	journal  *journal.Journal // nil without a data directory
 	socket   *phpsock.Server
 	pool     *fpm.Pool // nil without an fpm address
 
+	loaded   atomic.Bool // the journal was replayed
 	stopping atomic.Bool
 	failed   chan error
 	undos    []undo
@@ -59,7 +63,9 @@ func Start(cfg config.Config, version string, log *slog.Logger) (*App, error) {
 		cfg: cfg, version: version, log: log, started: time.Now(),
 		registry: prometheus.NewRegistry(), failed: make(chan error, 4),
 	}
-	steps := []func() error{a.startMetrics, a.startStore, a.startPool, a.startSocket, a.startFront, a.startAdmin}
+	steps := []func() error{
+		a.startMetrics, a.startStore, a.startPool, a.startSocket, a.startAdmin, a.startJournal, a.startHousekeeping, a.startFront,
+	}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			a.Stop()
@@ -128,19 +134,50 @@ var evictions = map[string]store.Eviction{
 	"lru": store.EvictLRU, "volatile-ttl": store.EvictVolatileTTL, "noeviction": store.EvictNone,
 }
 
-// startStore makes the state and the part that drops what expires.
+// startStore makes the state, empty, and those who decide and wait.
 func (a *App) startStore() error {
 	state := store.New(store.Limits{
 		Total: int64(a.cfg.Memory.Limit), Tenant: int64(a.cfg.Memory.TenantLimit),
 		Eviction: evictions[a.cfg.Memory.Eviction],
 	})
 	a.clock = arbiter.NewBootClock(time.Now())
-	a.arbiter = arbiter.NewLocal(state, a.clock.Now)
+	var keeper arbiter.Keeper
+	if a.cfg.Data != "" {
+		a.journal = journal.New(journal.Config{
+			Dir: a.cfg.Data, Fsync: fsyncs[a.cfg.Journal.Fsync], Values: a.cfg.Journal.Values, Log: a.log,
+		}, state)
+		keeper = a.journal
+	}
+	a.arbiter = arbiter.NewLocal(state, a.clock.Now, keeper)
 	a.locker = locker.New(a.arbiter, locker.Config{
 		Lease: a.cfg.Lock.Lease, MaxHold: a.cfg.Lock.MaxHold,
 		MaxWait: a.cfg.Lock.MaxWait, MaxWaiters: a.cfg.Lock.MaxWaiters,
 		Log: a.log, Metrics: locker.NewMetrics(a.registry),
 	})
+	return nil
+}
+
+// fsyncs are the values of journal.fsync.
+var fsyncs = map[string]journal.Fsync{"everysec": journal.EverySec, "always": journal.Always, "no": journal.Never}
+
+// startJournal brings back what was kept. Requests are answered with "starting" until it is done.
+func (a *App) startJournal() error {
+	if a.journal != nil {
+		if err := os.MkdirAll(a.cfg.Data, 0o700); err != nil {
+			return fmt.Errorf("make the data directory: %w", err)
+		}
+		if err := a.journal.Open(); err != nil {
+			return fmt.Errorf("data directory %s: %w", a.cfg.Data, err)
+		}
+		a.onStop("journal", a.journal.Close)
+	}
+	a.loaded.Store(true)
+	a.socket.Ready()
+	return nil
+}
+
+// startHousekeeping starts what is to be done now and then.
+func (a *App) startHousekeeping() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -173,6 +210,9 @@ func (a *App) keepHouse(ctx context.Context) {
 		case <-tick.C:
 			a.clock.Adjust()
 			gc.adjust()
+			if a.journal != nil {
+				a.journal.Tick()
+			}
 			if _, err := arbiter.Sweep(ctx, a.arbiter, sweepLimit); err != nil {
 				a.log.Warn("could not drop what has expired, trying again", "error", err)
 			}
@@ -236,8 +276,13 @@ func (a *App) startAdmin() error {
 
 // ready returns nil while the daemon serves.
 func (a *App) ready() error {
-	if a.stopping.Load() {
-		return errors.New("the daemon is shutting down")
+	switch {
+	case a.stopping.Load():
+		return locker.ErrShuttingDown
+	case !a.loaded.Load():
+		return phpsock.ErrStarting
+	case a.journal != nil:
+		return a.journal.Ready()
 	}
 	return nil
 }

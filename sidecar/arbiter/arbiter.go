@@ -69,19 +69,40 @@ func bootTime() int64 {
 	return t.Nano() / 1e6
 }
 
-// Local decides every command in a store of its own process.
-type Local struct {
-	store *store.Store
-	now   Clock
+// Keeper makes what a store changes durable.
+type Keeper interface {
+	// Ready returns why changes must be refused, or nil.
+	Ready() error
+	// Commit returns when all changes made before are as safe as they are to be.
+	Commit() error
 }
 
-// NewLocal returns an arbiter for s.
-func NewLocal(s *store.Store, now Clock) *Local { return &Local{store: s, now: now} }
+// Local decides every command in a store of its own process.
+type Local struct {
+	store  *store.Store
+	now    Clock
+	keeper Keeper // nil: memory only
+}
 
-// Do applies the command. It never fails.
+// NewLocal returns an arbiter for s, whose changes k keeps; a nil k means memory only.
+func NewLocal(s *store.Store, now Clock, k Keeper) *Local {
+	return &Local{store: s, now: now, keeper: k}
+}
+
+// Do applies the command and returns when its change is kept. It returns the keeper's errors: that of Ready when
+// nothing was done, that of Commit when the change was made but may not last.
 func (l *Local) Do(_ context.Context, c *store.Command) (store.Result, error) {
+	if l.keeper != nil && c.Op.Changes() {
+		if err := l.keeper.Ready(); err != nil {
+			return store.Result{}, err
+		}
+	}
 	c.Now = l.now()
-	return l.store.Apply(c), nil
+	r := l.store.Apply(c)
+	if l.keeper != nil && r.Changed {
+		return r, l.keeper.Commit()
+	}
+	return r, nil
 }
 
 // Sweep drops what has expired, shard after shard, at most limit entries in each, and returns how many it dropped.

@@ -50,9 +50,10 @@ type Config struct {
 	// keeps the daemon's own group. The daemon must be a member of the group, or root.
 	SocketGroup string `key:"socket_group" default:"" allow:"the name or number of a group of this machine, or empty"`
 
-	// Data is the directory in which sessions, locks and values outlive the daemon. Empty means
+	// Data is the directory in which sessions, locks and values outlive the daemon; section
+	// [journal] says how. It is made when it is missing. One daemon uses it at a time. Empty means
 	// memory only: a restart of the daemon forgets everything.
-	Data string `key:"data" default:"" flag:"DIR that keeps the data; empty means memory only" later:"keeping data on disk is not in this version yet; empty means memory only"`
+	Data string `key:"data" default:"" allow:"a directory, or empty" flag:"DIR that keeps the data; empty means memory only"`
 
 	// RESP is the address on which the daemon speaks the Redis protocol. Empty turns it off.
 	RESP Addr `key:"resp" default:"" accept:"unix tcp" flag:"ADDR of the Redis-protocol endpoint; empty means off" later:"the Redis-protocol endpoint is not in this version yet; empty means off"`
@@ -91,6 +92,9 @@ type Config struct {
 	// Lock is how long locks and the waits for them last.
 	Lock Lock `key:"lock"`
 
+	// Journal is how data is kept.
+	Journal Journal `key:"journal"`
+
 	// Limits is what clients may take of the daemon.
 	Limits Limits `key:"limits"`
 
@@ -121,6 +125,18 @@ type Lock struct {
 	// MaxWait is the longest wait that a client gets, whatever it asks for. The longer it is,
 	// the longer a worker can be occupied by one request. 0 means nobody waits.
 	MaxWait time.Duration `key:"max_wait" default:"5m" min:"0s" max:"24h"`
+}
+
+// Journal is the section [journal]. It has no effect without data.
+type Journal struct {
+	// Fsync says what a loss of power may cost; the death of the daemon costs nothing in any case.
+	// everysec: the last second. always: nothing, but each change waits for the disk, together
+	// with those that come at the same time. no: what the kernel had not yet written.
+	Fsync string `key:"fsync" default:"everysec" oneof:"everysec always no"`
+
+	// Values says whether values are kept too. false keeps sessions and locks alone: the cache is
+	// empty after a restart, and the disk has less to do.
+	Values bool `key:"values" default:"true"`
 }
 
 // Limits is the section [limits].

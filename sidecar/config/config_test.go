@@ -25,9 +25,10 @@ func TestDefaults(t *testing.T) {
 			MaxWaiters: 64,
 			MaxWait:    5 * time.Minute,
 		},
-		Limits: Limits{MaxFrame: 16 * MiB, Connections: 10000},
-		Memory: Memory{Eviction: "lru"},
-		Front:  Front{Timeout: time.Minute, MaxBody: 32 * MiB},
+		Limits:  Limits{MaxFrame: 16 * MiB, Connections: 10000},
+		Journal: Journal{Fsync: "everysec", Values: true},
+		Memory:  Memory{Eviction: "lru"},
+		Front:   Front{Timeout: time.Minute, MaxBody: 32 * MiB},
 	}
 	if got := Default(); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -146,7 +147,7 @@ func TestEverySettingCanBeGivenInEveryWay(t *testing.T) {
 		"fpm_status": "127.0.0.1:9002", "docroot": dir, "log_level": "debug", "log_format": "json",
 		"drain_timeout": "1s", "lock.lease": "1s", "lock.max_hold": "0", "lock.max_waiters": "2",
 		"lock.max_wait": "1s", "limits.max_frame": "65536", "limits.connections": "3",
-		"memory.limit": "1MiB", "memory.tenant_limit": "1MiB", "memory.eviction": "noeviction",
+		"data": dir, "journal.fsync": "always", "journal.values": "false", "memory.limit": "1MiB", "memory.tenant_limit": "1MiB", "memory.eviction": "noeviction",
 		"front.timeout": "1s", "front.max_body": "1MiB",
 	}
 	companions := map[string]string{"COATCHECK_FPM": "unix:/run/fpm.sock", "COATCHECK_DOCROOT": dir}
@@ -325,7 +326,6 @@ func TestProblemsInAFile(t *testing.T) {
 		"socket = '/" + long(107) + "'":    {"socket", "108 bytes", "at most 107"},
 		"socket = {}":                      {"socket = {…}", "quotes"},
 		"socket_group = 'no such group'":   {"socket_group", `"no such group"`, "no such group on this machine"},
-		"data = '/var/lib/coatcheck'":      {":1: data = \"/var/lib/coatcheck\"", "not in this version yet", "memory only", "allowed: empty"},
 		"resp = '127.0.0.1:6379'":          {":1: resp = \"127.0.0.1:6379\"", "not in this version yet"},
 		"admin = '0.0.0.0:80'":             {"admin", `"0.0.0.0:80"`, "other machines", "loopback", "unix:/path"},
 		"admin = ':80'":                    {"admin", "other machines"},
@@ -346,7 +346,7 @@ func TestProblemsInAFile(t *testing.T) {
 		"whatever = {}":                    {":1: unknown key whatever = {…}", "allowed: socket"},
 		"lock = 5":                         {":1: lock = 5", "lock is a section", "lease, max_hold"},
 		"[locks]\nlease = '1s'":            {":1: unknown section [locks]", "did you mean [lock]?", ":2: unknown key locks.lease", "did you mean lock.lease?"},
-		"[cluster]":                        {":1: unknown section [cluster]", "[lock], [limits], [memory], [front]"},
+		"[cluster]":                        {":1: unknown section [cluster]", "[lock], [journal], [limits], [memory], [front]"},
 		"[socket]\npath = '/x'":            {":1: [socket] is not a section", "write socket ="},
 		"[[lock]]":                         {":1: [[lock]] is a list", "written [lock]"},
 		"socket = /run/x":                  {":1: not valid TOML"},

@@ -110,6 +110,9 @@ func literal(s setting) string {
 	if value := s.initial(); s.kind.bare && strings.Trim(value, "0123456789") == "" {
 		return value
 	}
+	if s.kind.noun == truth {
+		return s.initial()
+	}
 	return fmt.Sprintf("%q", s.initial())
 }
 

@@ -108,6 +108,12 @@ func (d *document) value(s setting, at place, value *unstable.Node) {
 		}
 		g.text = strings.ReplaceAll(g.text, "_", "") // 10_000
 		d.set(s, g)
+	case unstable.Bool:
+		if s.kind.noun != truth {
+			d.refuse(s, g, "it must be text in quotes or a number")
+			return
+		}
+		d.set(s, g)
 	default:
 		d.refuse(s, g, "it must be text in quotes or a number")
 	}

@@ -45,6 +45,8 @@ func kindOf(t reflect.Type) (kind, bool) {
 		return newKind("a string", false, func(text string) (string, error) { return text, nil }, same), true
 	case reflect.TypeFor[int]():
 		return newKind("a whole number", true, parseInt, strconv.Itoa), true
+	case reflect.TypeFor[bool]():
+		return newKind(truth, false, parseBool, strconv.FormatBool), true
 	case reflect.TypeFor[time.Duration]():
 		return newKind("a duration", true, parseDuration, formatDuration), true
 	case reflect.TypeFor[Size]():
@@ -57,6 +59,19 @@ func kindOf(t reflect.Type) (kind, bool) {
 		return newKind("an address", false, parseAddr, Addr.String), true
 	}
 	return kind{}, false
+}
+
+// truth is what a bool is; the file may give it without quotes.
+const truth = "true or false"
+
+func parseBool(text string) (bool, error) {
+	switch text {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	return false, errors.New("neither true nor false")
 }
 
 func parseInt(text string) (int, error) {

@@ -220,8 +220,8 @@ func (c *conn) serveFrame(frame []byte) error {
 // call runs the request's handler, which appends the result to out.
 func (c *conn) call(r *wire.Request, out []byte) ([]byte, error) {
 	h := &handlers[r.Method]
-	if !h.whileDraining && c.s.draining.Load() {
-		return out, locker.ErrShuttingDown
+	if err := h.availableIn(c.s.phase()); err != nil {
+		return out, err
 	}
 	out, err := h.serve(c, &r.Params, out)
 	if limit := c.s.cfg.MaxFrame + answerSlack; err == nil && len(out)-len(c.out) > limit {

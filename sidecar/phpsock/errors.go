@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
+	"github.com/coatcheck/coatcheck/sidecar/journal"
 	"github.com/coatcheck/coatcheck/sidecar/locker"
 	"github.com/coatcheck/coatcheck/sidecar/roster"
 	"github.com/coatcheck/coatcheck/sidecar/store"
@@ -21,6 +22,8 @@ func asError(err error) *wire.Error {
 		return &wire.Error{Code: wire.Protocol, Message: err.Error()}
 	case errors.Is(err, locker.ErrShuttingDown), errors.Is(err, locker.ErrClosed):
 		return &wire.Error{Code: wire.Unavailable, Message: locker.ErrShuttingDown.Error()}
+	case errors.Is(err, ErrStarting), errors.Is(err, journal.ErrNotWritable):
+		return &wire.Error{Code: wire.Unavailable, Message: err.Error()}
 	case errors.Is(err, arbiter.ErrUnreachable):
 		return &wire.Error{Code: wire.Unreachable, Message: err.Error()}
 	}

@@ -14,29 +14,49 @@ import (
 
 // handler serves one method: it appends the result to out.
 type handler struct {
-	serve         func(c *conn, p *wire.Params, out []byte) ([]byte, error)
-	whileDraining bool // it only ends what has begun
+	serve func(c *conn, p *wire.Params, out []byte) ([]byte, error)
+	when  availability
+}
+
+// availability says in which phases of the server a method is served.
+type availability uint8
+
+const (
+	whileServing availability = iota // neither starting nor draining
+	untilClosed                      // and while draining: it only ends what has begun
+	always
+)
+
+// availableIn says why the method is not served in phase p, or nil.
+func (h *handler) availableIn(p phase) error {
+	switch {
+	case p == starting && h.when != always:
+		return ErrStarting
+	case p == draining && h.when == whileServing:
+		return locker.ErrShuttingDown
+	}
+	return nil
 }
 
 // handlers is the table of methods.
 var handlers = [wire.Unknown]handler{
-	wire.Hello:            {serve: (*conn).hello, whileDraining: true},
-	wire.ServerPing:       {serve: (*conn).ping, whileDraining: true},
-	wire.ServerStatus:     {serve: (*conn).status, whileDraining: true},
-	wire.ServerLocks:      {serve: (*conn).serverLocks, whileDraining: true},
-	wire.ServerSessions:   {serve: (*conn).serverSessions, whileDraining: true},
-	wire.ServerEndRequest: {serve: (*conn).endRequest, whileDraining: true},
+	wire.Hello:            {serve: (*conn).hello, when: always},
+	wire.ServerPing:       {serve: (*conn).ping, when: always},
+	wire.ServerStatus:     {serve: (*conn).status, when: always},
+	wire.ServerLocks:      {serve: (*conn).serverLocks, when: untilClosed},
+	wire.ServerSessions:   {serve: (*conn).serverSessions, when: untilClosed},
+	wire.ServerEndRequest: {serve: (*conn).endRequest, when: always},
 
 	wire.SessionOpen:         {serve: (*conn).sessionOpen},
-	wire.SessionCommit:       {serve: (*conn).sessionCommit, whileDraining: true},
-	wire.SessionRelease:      {serve: (*conn).sessionRelease, whileDraining: true},
-	wire.SessionDestroy:      {serve: (*conn).sessionDestroy, whileDraining: true},
+	wire.SessionCommit:       {serve: (*conn).sessionCommit, when: untilClosed},
+	wire.SessionRelease:      {serve: (*conn).sessionRelease, when: untilClosed},
+	wire.SessionDestroy:      {serve: (*conn).sessionDestroy, when: untilClosed},
 	wire.SessionExists:       {serve: (*conn).sessionExists},
-	wire.SessionForceRelease: {serve: (*conn).sessionForceRelease, whileDraining: true},
+	wire.SessionForceRelease: {serve: (*conn).sessionForceRelease, when: untilClosed},
 
 	wire.LockAcquire:      {serve: (*conn).lockAcquire},
-	wire.LockRenew:        {serve: (*conn).lockRenew, whileDraining: true},
-	wire.LockRelease:      {serve: (*conn).lockRelease, whileDraining: true},
+	wire.LockRenew:        {serve: (*conn).lockRenew, when: untilClosed},
+	wire.LockRelease:      {serve: (*conn).lockRelease, when: untilClosed},
 	wire.LockInfo:         {serve: (*conn).lockInfo},
 	wire.LockList:         {serve: (*conn).lockList},
 	wire.LockForceRelease: {serve: (*conn).lockForceRelease},

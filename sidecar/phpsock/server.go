@@ -39,12 +39,29 @@ type Server struct {
 	cfg      Config
 	locker   *locker.Locker
 	listener net.Listener
-	draining atomic.Bool
+	now      atomic.Uint32 // a phase
 
 	mu    sync.Mutex
 	conns map[*conn]struct{} // guarded by mu
 	wg    sync.WaitGroup     // one for each connection
 }
+
+// phase is what a server is doing.
+type phase uint32
+
+const (
+	starting phase = iota
+	serving
+	draining
+)
+
+func (s *Server) phase() phase { return phase(s.now.Load()) }
+
+// ErrStarting is the answer to requests that come before Ready is called.
+var ErrStarting = errors.New("the daemon is starting")
+
+// Ready begins to serve requests, which are answered with ErrStarting until then.
+func (s *Server) Ready() { s.now.CompareAndSwap(uint32(starting), uint32(serving)) }
 
 // Listen opens the socket. A socket file that nobody listens on any more is replaced; one that is in use is an error.
 func Listen(cfg Config, l *locker.Locker) (*Server, error) {
@@ -192,7 +209,7 @@ func (s *Server) Connections() int {
 // Drain stops accepting, refuses new work, tells those who wait, and gives those who hold bound locks until
 // ctx ends to commit and release.
 func (s *Server) Drain(ctx context.Context) {
-	s.draining.Store(true)
+	s.now.Store(uint32(draining))
 	s.stopListening()
 	s.locker.Drain()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -215,7 +232,7 @@ func (s *Server) stopListening() {
 
 // Close ends the server and its connections. Locks that are held stay held until their leases end.
 func (s *Server) Close() {
-	s.draining.Store(true)
+	s.now.Store(uint32(draining))
 	s.stopListening()
 	s.mu.Lock()
 	for c := range s.conns {

@@ -1,0 +1,26 @@
+// Package journal makes a store durable in one directory: an append log of the store's records in segments, and
+// snapshots that replace old segments.
+//
+// # Model
+//
+// The store hands over a record of each change while it holds the entry's shard, so the log's order of one key
+// is its order of changes. Commit returns when all that the caller's command changed is with the
+// kernel, or on the disk when Fsync is Always; commits that meet share one write and one fsync.
+//
+//	DIR/LOCK                      held by the daemon that uses the directory
+//	DIR/journal-0000000000000007  a segment: a header, records, and an end mark in all but the last
+//	DIR/snapshot-0000000000000007 all entries; segment 7 and those after it complete it
+//
+// # Guarantees
+//
+//   - What was committed survives the death of the process; a loss of power costs nothing with Always, the
+//     last second at most with EverySec.
+//   - A torn record at the very end of the last segment is dropped, with a line in the log. Damage anywhere else stops Open, with
+//     the file, the offset and the command that repairs: nothing is skipped silently.
+//   - When the disk fails or is full, Ready says so until a retry succeeds; what was taken before is written then.
+//
+// # Does not guarantee
+//
+//   - That a command whose Commit failed did not happen: its outcome is unknown.
+//   - Protection from a disk that loses what it has confirmed.
+package journal

@@ -1,0 +1,301 @@
+package resp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/coatcheck/coatcheck/sidecar/locker"
+	"github.com/coatcheck/coatcheck/sidecar/store"
+)
+
+const (
+	// firstBuffer is a connection's buffer at first: a pipeline of small commands fits, and idle connections stay small.
+	firstBuffer = 4 << 10
+	// keptBuffer is the largest buffer that a connection keeps between commands, and the amount of answers that is
+	// written without waiting for more.
+	keptBuffer = 64 << 10
+	// keptPlan is how many store commands a connection keeps room for.
+	keptPlan = 16
+	// writeTimeout is how long a client may take to accept an answer.
+	writeTimeout = 10 * time.Second
+	// unfinishedTimeout is how long a client may pause within a command.
+	unfinishedTimeout = 30 * time.Second
+)
+
+// conn is one connection. Its fields belong to the goroutine that runs serve.
+type conn struct {
+	s      *Server
+	nc     net.Conn
+	client *locker.Client
+	id     int64
+	name   string // as the client calls itself
+	user   string // who authenticated
+	authed bool
+	space  store.Space
+	db     int
+
+	in      reader
+	charged int // what this connection has added to Server.buffered
+	w       writer
+	start   int // where the answer to the command begins in w.out
+	quit    bool
+
+	plan   []store.Command
+	single [1]store.Result
+	multi  *transaction // nil outside of MULTI
+
+	readBy, writeBy time.Time // the deadlines as they are set
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	c := &conn{
+		s: s, nc: nc, client: s.locker.NewClient(),
+		id: s.lastID.Add(1), user: defaultUser, authed: s.login.open(),
+	}
+	c.in = newReader(unknownLimits)
+	if c.authed {
+		c.welcome(defaultUser, s.cfg.Tenant)
+	}
+	c.in.buf = make([]byte, 0, firstBuffer)
+	return c
+}
+
+// welcome sets who the client is.
+func (c *conn) welcome(user, tenant string) {
+	c.authed, c.user = true, user
+	c.space.Tenant = tenant
+	c.in.limits = readLimits{args: c.s.cfg.MaxArguments, size: c.s.cfg.MaxCommand}
+}
+
+// refuse answers with an error and closes the connection.
+func (c *conn) refuse(f failure) {
+	c.w.fail(f)
+	c.flush()
+	c.client.Close()
+	c.nc.Close()
+}
+
+// serve reads and answers until the connection ends.
+func (c *conn) serve() {
+	defer c.nc.Close()
+	defer c.client.Close()
+	defer c.charge(-c.charged)
+	for !c.quit {
+		if err := c.fill(); err != nil {
+			c.cutOff(err)
+			return
+		}
+		err := c.serveCommands()
+		if c.flush() != nil || err != nil {
+			return
+		}
+		c.in.shrink(keptBuffer)
+		c.charge(max(0, cap(c.in.buf)-keptBuffer) + c.multi.size() - c.charged)
+	}
+}
+
+// cutOff says to a client that is being closed for its silence or its greed why, if it listens.
+func (c *conn) cutOff(err error) {
+	if errors.Is(err, errBuffersFull) {
+		c.w.fail(failure("ERR " + err.Error()))
+		c.flush()
+		c.s.cfg.Metrics.malformed.Inc()
+		c.s.cfg.Log.Warn("connection closed: too many unfinished commands", "resp", c.s.address(),
+			"client", c.nc.RemoteAddr().String(), "limit", c.s.cfg.Unfinished)
+	}
+}
+
+// errBuffersFull is returned when the unfinished commands of all connections take as much memory as they may.
+var errBuffersFull = errors.New("too many unfinished commands on all connections together (redis.unfinished)")
+
+// charge adds to what the connection's buffers take of the memory that all share, and says whether it fits.
+func (c *conn) charge(delta int) bool {
+	if delta == 0 {
+		return true
+	}
+	c.charged += delta
+	return c.s.buffered.Add(int64(delta)) <= int64(c.s.cfg.Unfinished) || delta < 0
+}
+
+// fill reads what has arrived.
+func (c *conn) fill() error {
+	room := c.in.room(firstBuffer)
+	if grown := cap(c.in.buf) - keptBuffer - c.charged; grown > 0 && !c.charge(grown) {
+		return errBuffersFull
+	}
+	c.setReadDeadline()
+	n, err := c.nc.Read(room)
+	c.in.buf = c.in.buf[:len(c.in.buf)+n]
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// setReadDeadline bounds the silence of the client. A deadline that is far enough is left alone: setting one costs
+// more than a look at the clock.
+func (c *conn) setReadDeadline() {
+	limit := c.s.cfg.IdleTimeout
+	if c.in.pending() && (limit == 0 || limit > unfinishedTimeout) {
+		limit = unfinishedTimeout
+	}
+	var by time.Time
+	if limit > 0 {
+		now := time.Now()
+		by = now.Add(limit)
+		if d := by.Sub(c.readBy); d >= 0 && d < limit/16 {
+			return
+		}
+	} else if c.readBy.IsZero() {
+		return
+	}
+	c.readBy = by
+	c.nc.SetReadDeadline(by)
+	if c.s.closing.Load() { // Close may have set the deadline just before
+		c.nc.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// flush writes the answers that have come together.
+func (c *conn) flush() error {
+	if len(c.w.out) == 0 {
+		return nil
+	}
+	if now := time.Now(); c.writeBy.Sub(now) < writeTimeout {
+		c.writeBy = now.Add(2 * writeTimeout)
+		c.nc.SetWriteDeadline(c.writeBy)
+	}
+	_, err := c.nc.Write(c.w.out)
+	if cap(c.w.out) > keptBuffer {
+		c.w.out = nil
+	}
+	c.w.out = c.w.out[:0]
+	return err
+}
+
+// serveCommands answers the whole commands that are there. It returns an error when the connection must end.
+func (c *conn) serveCommands() error {
+	for !c.quit {
+		args, err := c.in.next()
+		if errors.Is(err, errIncomplete) {
+			return nil
+		}
+		if err != nil {
+			c.w.fail(failure("ERR " + err.Error()))
+			c.s.cfg.Metrics.malformed.Inc()
+			c.s.cfg.Log.Warn("connection closed: not the Redis protocol", "resp", c.s.address(),
+				"client", c.nc.RemoteAddr().String(), "error", err)
+			return err
+		}
+		c.serveCommand(args)
+		if len(c.w.out) >= keptBuffer {
+			if err := c.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// serveCommand answers one command.
+func (c *conn) serveCommand(args [][]byte) {
+	c.start, c.w.class = len(c.w.out), ""
+	cmd := c.execute(args)
+	if c.overflows() {
+		c.w.out = c.w.out[:c.start]
+		c.w.fail(errLargeReply)
+	}
+	c.s.cfg.Metrics.count(cmd, c.w.class)
+	if cap(c.plan) > keptPlan {
+		c.plan = nil
+	}
+}
+
+// overflows says whether the answer has become larger than it may. What builds a long answer looks now and then, and stops.
+func (c *conn) overflows() bool { return len(c.w.out)-c.start > c.s.cfg.OutputBuffer }
+
+// execute finds the command, which may be nil, and has it answered.
+func (c *conn) execute(args [][]byte) *command {
+	cmd := c.s.find(args[0])
+	if f := c.admit(cmd, args); f != "" {
+		c.multi.spoil()
+		c.w.fail(f)
+		return cmd
+	}
+	switch {
+	case c.multi != nil && !cmd.has(duringMulti):
+		c.queue(cmd, args)
+	case cmd.run != nil:
+		cmd.run(c, args)
+	default:
+		c.plan = c.plan[:0]
+		q := call{cmd: cmd, args: args, reply: cmd.reply}
+		if q.failed = cmd.plan(c, &q); q.failed == "" {
+			q.cmds = c.plan
+			q.rs, q.failed = c.decide(&q)
+		}
+		c.answer(&q)
+	}
+	return cmd
+}
+
+// admit says why the command cannot be looked at.
+func (c *conn) admit(cmd *command, args [][]byte) failure {
+	switch {
+	case cmd == nil:
+		return unknownCommand(args)
+	case !cmd.takes(len(args)):
+		return wrongArity(cmd.name)
+	case !c.authed && !cmd.has(beforeAuth):
+		return errNoAuth
+	}
+	return ""
+}
+
+// decide has the store commands of one call decided, in one step.
+func (c *conn) decide(q *call) ([]store.Result, failure) {
+	switch {
+	case len(q.cmds) == 0:
+		return nil, ""
+	case len(q.cmds) > 1 || q.allAbsent:
+		return c.decideAll(q.cmds, q.allAbsent)
+	}
+	var err error
+	c.single[0], err = c.client.Do(context.Background(), &q.cmds[0])
+	if err != nil {
+		return nil, undecided(err)
+	}
+	return c.single[:], ""
+}
+
+// decideAll has store commands decided as one step. Without a result, they were not run because a key existed.
+func (c *conn) decideAll(cmds []store.Command, allAbsent bool) ([]store.Result, failure) {
+	batch := store.Command{Op: store.OpBatch, Space: c.space, Batch: cmds, Limit: c.s.cfg.OutputBuffer}
+	if allAbsent {
+		batch.If = store.IfAbsent
+	}
+	r, err := c.client.Do(context.Background(), &batch)
+	if err != nil {
+		return nil, undecided(err)
+	}
+	return r.Batch, ""
+}
+
+// answer writes the reply of a call whose results are there.
+func (c *conn) answer(q *call) {
+	if q.failed == "" && !q.cmd.has(looksAtRefusals) {
+		for i := range q.rs {
+			if q.rs[i].Status != store.OK {
+				q.failed = refusal(&q.rs[i])
+				break
+			}
+		}
+	}
+	if q.failed != "" {
+		c.w.fail(q.failed)
+		return
+	}
+	q.reply(c, q)
+}

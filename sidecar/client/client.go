@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -71,14 +72,17 @@ func (c *Client) Server() string { return c.server }
 func (c *Client) Close() error { return c.nc.Close() }
 
 // Call sends one request and returns its result, as wire.DecodeResponse makes it. A failure that the daemon reports is
-// a *wire.Error; after any other error the Client is of no more use.
+// a *wire.Error, as is a request that is too large for it; after any other error the Client is of no more use, and what
+// became of the request is unknown. Such an error wraps context.DeadlineExceeded when ctx's time was up.
 func (c *Client) Call(ctx context.Context, method string, params wire.Pairs) (any, error) {
 	c.id++
 	c.out = wire.AppendRequest(c.out[:0], c.id, method, params)
+	if size := len(c.out) - wire.HeaderSize; size > c.maxFrame {
+		return nil, wire.TooLargeError("the request", size, c.maxFrame)
+	}
 	deadline, _ := ctx.Deadline() // the zero time means none
 	c.nc.SetDeadline(deadline)
-	stop := context.AfterFunc(ctx, func() { c.nc.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
+	defer c.interrupt(ctx)()
 	if _, err := c.nc.Write(c.out); err != nil {
 		return nil, c.failed(ctx, method, err)
 	}
@@ -93,11 +97,45 @@ func (c *Client) Call(ctx context.Context, method string, params wire.Pairs) (an
 	return result, err
 }
 
-func (c *Client) failed(ctx context.Context, method string, err error) error {
-	if ctx.Err() != nil {
-		err = ctx.Err()
+// Idle waits for d, or until ctx ends, which is no error. It returns one as soon as the daemon closes the connection.
+func (c *Client) Idle(ctx context.Context, d time.Duration) error {
+	c.nc.SetReadDeadline(time.Now().Add(d))
+	defer c.interrupt(ctx)()
+	var unasked [1]byte
+	_, err := c.nc.Read(unasked[:])
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil
+	case err == nil:
+		err = errors.New("the daemon sent what nobody asked for")
 	}
-	return fmt.Errorf("%s at %s: %w", method, c.path, err)
+	return c.failed(context.Background(), "connection", err)
+}
+
+// interrupt makes reads and writes fail when ctx ends, until the function that it returns is called.
+func (c *Client) interrupt(ctx context.Context) (end func()) {
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		c.nc.SetDeadline(time.Unix(1, 0))
+	})
+	return func() {
+		if !stop() {
+			<-done // or it might fall upon the next call
+		}
+	}
+}
+
+func (c *Client) failed(ctx context.Context, what string, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		err = ctx.Err()
+	case errors.Is(err, os.ErrDeadlineExceeded): // ctx's, which may be a moment behind
+		err = fmt.Errorf("no answer in time: %w", context.DeadlineExceeded)
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		err = fmt.Errorf("the daemon closed the connection: %w", err)
+	}
+	return fmt.Errorf("%s at %s: %w", what, c.path, err)
 }
 
 // answerSlack is what an answer may have beyond the frame limit: a session's data with the words around it.

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/coatcheck/coatcheck/sidecar/client"
 	"github.com/coatcheck/coatcheck/sidecar/config"
@@ -25,43 +25,66 @@ type asker struct {
 	json    bool
 }
 
-// addTo gives cmd the flags by which the daemon is found.
-func (a *asker) addTo(cmd *cobra.Command) {
+// addTo adds the flags by which the daemon is found.
+func (a *asker) addTo(flags *pflag.FlagSet) {
 	socket := cmp.Or(os.Getenv("COATCHECK_SOCKET"), config.Default().Socket)
-	cmd.Flags().StringVar(&a.socket, "socket", socket, "`PATH` of the daemon's socket (COATCHECK_SOCKET)")
-	cmd.Flags().DurationVar(&a.timeout, "timeout", 5*time.Second, "longest time to wait for an answer")
+	flags.StringVar(&a.socket, "socket", socket, "`PATH` of the daemon's socket (COATCHECK_SOCKET)")
+	flags.DurationVar(&a.timeout, "timeout", 5*time.Second, "longest `TIME` to wait for an answer")
 }
 
-// ask connects, calls one method and returns its result.
-func (a *asker) ask(ctx context.Context, method string, params wire.Pairs) (any, error) {
+// addJSON adds the flag that makes the output fit for programs.
+func (a *asker) addJSON(flags *pflag.FlagSet) {
+	flags.BoolVar(&a.json, "json", false, "print JSON")
+}
+
+// dial connects. The caller closes the client.
+func (a *asker) dial(ctx context.Context) (*client.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	c, err := client.Dial(ctx, a.socket, "coatcheck/"+version)
 	if err != nil {
-		return nil, failed(err)
+		return nil, unreachable(err)
+	}
+	return c, nil
+}
+
+// call sends one request and returns its result.
+func (a *asker) call(ctx context.Context, c *client.Client, method string, params wire.Pairs) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	result, err := c.Call(ctx, method, params)
+	return result, unanswered(err)
+}
+
+// ask connects, calls one method and returns its result.
+func (a *asker) ask(ctx context.Context, method string, params wire.Pairs) (any, error) {
+	c, err := a.dial(ctx)
+	if err != nil {
+		return nil, err
 	}
 	defer c.Close()
-	result, err := c.Call(ctx, method, params)
-	return result, failed(err)
+	return a.call(ctx, c, method, params)
 }
+
+func pair(key string, value any) wire.Pair { return wire.Pair{Key: key, Value: value} }
 
 func newPing() *cobra.Command {
 	var a asker
 	cmd := &cobra.Command{
 		Use:     "ping",
 		Short:   "Ask the daemon for a sign of life",
-		Long:    "Ask the daemon for a sign of life. Exits with 1 when there is none; meant for health checks.",
+		Long:    "Ask the daemon for a sign of life. Exits with 0 only when it gives one; meant for health checks.",
 		Example: "  coatcheck ping --socket /run/coatcheck/coatcheck.sock",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := a.ask(cmd.Context(), "server.ping", nil); err != nil {
 				return err
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), "pong")
-			return nil
+			return a.print(cmd, pair("pong", true), "pong")
 		},
 	}
-	a.addTo(cmd)
+	a.addTo(cmd.Flags())
+	a.addJSON(cmd.Flags())
 	return cmd
 }
 
@@ -79,15 +102,15 @@ func newStatus() *cobra.Command {
 				return err
 			}
 			if a.json {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(result)
+				return printJSON(cmd.OutOrStdout(), result)
 			}
 			status, _ := result.(map[string]any)
 			printStatus(cmd.OutOrStdout(), status)
 			return nil
 		},
 	}
-	a.addTo(cmd)
-	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON")
+	a.addTo(cmd.Flags())
+	a.addJSON(cmd.Flags())
 	return cmd
 }
 

@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -37,6 +39,8 @@ overrides the ones before it. docs/config.md lists them all.`,
 }
 
 func serve(cmd *cobra.Command, file string, given map[string]string) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
 	cfg, warnings, err := config.Load(file, os.Environ(), given)
 	if err != nil {
 		return failed(err)
@@ -51,7 +55,7 @@ func serve(cmd *cobra.Command, file string, given map[string]string) error {
 	}
 	defer a.Stop()
 	select {
-	case <-cmd.Context().Done():
+	case <-ctx.Done():
 		log.Info("shutting down", "drain_timeout", cfg.DrainTimeout)
 		return nil
 	case err := <-a.Failed():

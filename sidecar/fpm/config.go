@@ -43,11 +43,6 @@ type Config struct {
 	// in flight holds a buffer of this size.
 	MaxHeaderLine int
 
-	// KeepAlive is how long a connection to php-fpm may be used for further requests. Default 1 s;
-	// negative means one connection per request. A kept connection occupies a worker, so a higher
-	// value makes the pool's other clients wait longer, and gains little. Connections over TCP are never kept.
-	KeepAlive time.Duration
-
 	// TempDir is where bodies above 256 KiB are spooled. Default os.TempDir().
 	TempDir string
 
@@ -63,7 +58,6 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.DialTimeout, 2*time.Second)
 	setDefault(&c.Timeout, time.Minute)
 	setDefault(&c.MaxHeaderLine, 16<<10)
-	setDefault(&c.KeepAlive, time.Second)
 	setDefault(&c.TempDir, os.TempDir())
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -15,8 +15,7 @@
 //     "/rest"; /photo.jpg/x.php runs nothing.
 //   - A file whose name shows that it holds source (page.php.bak, lib.inc, .env, .git/config) is
 //     never sent as text. The one hidden directory served is /.well-known/.
-//   - A request is sent to php-fpm at most once. It is repeated on a fresh connection only when the
-//     first one took not a single byte of it.
+//   - A request is sent to php-fpm at most once, whatever becomes of it.
 //   - An answer that breaks off is never passed on as a whole one: before its first byte the visitor
 //     gets a 5xx with the reason, after it the HTTP connection is cut.
 //   - No error sent to a visitor contains a path or an address of this host. Logs carry no query, body, or
@@ -26,6 +25,7 @@
 //
 //   - php-fpm opens the script itself, after it was checked here. Who may write in the document root
 //     between the two decides what runs.
+//   - A visitor who reads slowly occupies a worker until the rest of the answer fits the buffers on the way.
 //   - The number of visitors, their idle time and the size of their request head are limits of the
 //     [net/http.Server] around the Front.
 //

@@ -21,68 +21,55 @@ const (
 	maxResponseHead = 256 << 10
 )
 
-// exchange is one request on one connection, from its first byte to the end of its answer.
+// exchange is one request to php-fpm, from its first byte to the end of its answer.
 type exchange struct {
-	ctx   context.Context
-	conns *conns
-	conn  *conn
-	out   stdout
-	head  *bufio.Reader // reads out; its size is the longest header line
-	stop  func() bool   // ends the watch over ctx
-	sent  chan error    // gets the outcome of sending a large body; nil if there is none
+	ctx    context.Context
+	dialer *dialer
+	conn   *conn
+	out    stdout
+	head   *bufio.Reader // reads out; its size is the longest header line
+	stop   func() bool   // ends the watch over ctx
+	sent   chan error    // gets the outcome of sending a large body; nil if there is none
 }
 
 // start sends a request and returns when its answer begins. head holds the records up to the end of the
 // params; start may append the body to it. reader is reset and used for the answer.
 func (f *Front) start(ctx context.Context, head []byte, b *body, reader *bufio.Reader, onStderr func([]byte)) (*exchange, error) {
-	for {
-		c, err := f.conns.get(ctx)
-		if err != nil {
-			return nil, err
-		}
-		x := &exchange{ctx: ctx, conns: f.conns, conn: c, head: reader}
-		x.out = stdout{records: c.records, onStderr: onStderr}
-		reader.Reset(&x.out)
-		x.stop = context.AfterFunc(ctx, func() { c.Conn.Close() })
-		untouched, err := x.send(head, b)
-		if err == nil {
-			_, err = reader.Peek(1)
-		}
-		if err == nil {
-			f.conns.answered(c)
-			return x, nil
-		}
+	c, err := f.dialer.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	x := &exchange{ctx: ctx, dialer: f.dialer, conn: c, head: reader}
+	x.out = stdout{records: c.records, onStderr: onStderr}
+	reader.Reset(&x.out)
+	x.stop = context.AfterFunc(ctx, func() { c.Conn.Close() })
+	if err = x.send(head, b); err == nil {
+		_, err = reader.Peek(1)
+	}
+	if err != nil {
 		err = x.explain(err)
-		x.finish(false)
-		// A kept connection whose worker has gone meanwhile: nothing of the request was taken.
-		if untouched && ctx.Err() == nil {
-			continue
+		if bodyErr := x.finish(); errors.Is(bodyErr, ErrSpool) {
+			err = bodyErr
 		}
 		return nil, err
 	}
+	return x, nil
 }
 
-// send sends the request; a large body is left to a goroutine. It reports whether a kept connection
-// took not a single byte.
-func (x *exchange) send(head []byte, b *body) (untouched bool, err error) {
-	kept := x.conn.begun
-	x.conn.begun = false
-	if kept {
-		head = head[beginLen:]
-	}
+// send sends the request; a large body is left to a goroutine.
+func (x *exchange) send(head []byte, b *body) error {
 	inline := b.file == nil && len(head)+len(b.memory) <= inlineLimit
 	if inline {
 		head = appendStdinEnd(appendStdin(head, b.memory))
 	}
-	n, err := x.conn.Write(head)
-	if err != nil {
-		return kept && n == 0 && isReset(err), err
+	if _, err := x.conn.Write(head); err != nil {
+		return err
 	}
 	if !inline {
 		x.sent = make(chan error, 1)
 		go func() { x.sent <- x.sendBody(b.reader()) }()
 	}
-	return false, nil
+	return nil
 }
 
 // sendBody sends a large body while the answer may already arrive. When it cannot be read, the connection is
@@ -109,25 +96,17 @@ func (x *exchange) sendBody(r io.Reader) error {
 	}
 }
 
-// finish ends the exchange; clean says that the whole answer was read. The connection is kept only then, and
-// only if the body was taken whole, too.
-func (x *exchange) finish(clean bool) error {
-	clean = x.stop() && clean
-	var bodyErr error
+// finish ends the exchange, wherever it is. It returns the error of sending a large body, which is none of the visitor's
+// business when the script simply did not want all of it.
+func (x *exchange) finish() error {
+	x.stop()
+	x.conn.Conn.Close()
+	var err error
 	if x.sent != nil {
-		select {
-		case bodyErr = <-x.sent:
-		default:
-			x.conn.Conn.Close() // the script does not want the rest
-			clean, bodyErr = false, <-x.sent
-		}
+		err = <-x.sent // the goroutine must be gone before the body is
 	}
-	if clean && bodyErr == nil {
-		x.conns.put(x.conn)
-	} else {
-		x.conns.close(x.conn)
-	}
-	return bodyErr
+	x.dialer.close(x.conn)
+	return err
 }
 
 // explain gives an error of the connection its reason.
@@ -136,7 +115,7 @@ func (x *exchange) explain(err error) error {
 	case x.ctx.Err() != nil:
 		return fmt.Errorf("%w before the end of the answer", ErrVisitorGone)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("%w: silent for %s", ErrTimeout, x.conns.timeout)
+		return fmt.Errorf("%w: silent for %s", ErrTimeout, x.dialer.timeout)
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%w: it is empty", ErrMalformed)
 	case isReset(err):

@@ -29,8 +29,8 @@ type fakeRequest struct {
 	keep   bool
 }
 
-// answerFunc plays php-fpm for one request. The connection is used again only if it returns true.
-type answerFunc func(c net.Conn, r fakeRequest) (keep bool)
+// answerFunc plays php-fpm for one request; the connection is closed when it returns.
+type answerFunc func(c net.Conn, r fakeRequest)
 
 // startFake starts a fake php-fpm with one worker per connection and returns its address.
 func startFake(t *testing.T, answer answerFunc) string {
@@ -55,12 +55,8 @@ func startFake(t *testing.T, answer answerFunc) string {
 
 func serveFake(c net.Conn, answer answerFunc) {
 	defer c.Close()
-	in := bufio.NewReader(c)
-	for {
-		r, err := readFakeRequest(in)
-		if err != nil || !answer(c, r) || !r.keep {
-			return
-		}
+	if r, err := readFakeRequest(bufio.NewReader(c)); err == nil {
+		answer(c, r)
 	}
 }
 
@@ -125,10 +121,7 @@ func page200(body string) string { return rec(6, "Content-Type: text/plain\r\n\r
 
 // sends answers every request with the same bytes.
 func sends(raw string) answerFunc {
-	return func(c net.Conn, _ fakeRequest) bool {
-		_, err := io.WriteString(c, raw)
-		return err == nil
-	}
+	return func(c net.Conn, _ fakeRequest) { io.WriteString(c, raw) }
 }
 
 // logBuffer keeps what was logged.

@@ -34,7 +34,7 @@ const (
 type Front struct {
 	cfg     Config
 	site    *site
-	conns   *conns
+	dialer  *dialer
 	heads   sync.Pool // of *[]byte: requests on their way out
 	answers sync.Pool // of *bufio.Reader: answers on their way in
 }
@@ -54,7 +54,7 @@ func NewFront(cfg Config) (*Front, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Front{cfg: cfg, site: s, conns: newConns(network, address, cfg)}
+	f := &Front{cfg: cfg, site: s, dialer: newDialer(network, address, cfg)}
 	f.heads.New = func() any { b := make([]byte, 0, 4<<10); return &b }
 	f.answers.New = func() any { return bufio.NewReaderSize(nil, cfg.MaxHeaderLine) }
 	return f, nil
@@ -80,11 +80,8 @@ func openSite(docroot, fallback string) (*site, error) {
 	return &site{dir: dir, root: root, fallback: fallback}, nil
 }
 
-// Close closes the kept connections to php-fpm and the document root. Requests in flight run to their end.
-func (f *Front) Close() error {
-	f.conns.shut()
-	return f.site.root.Close()
-}
+// Close closes the document root. Scripts in flight run to their end.
+func (f *Front) Close() error { return f.site.root.Close() }
 
 // ServeHTTP answers one request with a script's answer, a static file, a redirect to a directory's name with its
 // slash, or one of the refusals.
@@ -174,7 +171,7 @@ func (f *Front) passOn(w http.ResponseWriter, r *http.Request, x *exchange) erro
 	header := make(http.Header, 8)
 	status, err := x.readHead(header)
 	if err != nil {
-		x.finish(false)
+		x.finish()
 		return err
 	}
 	h := w.Header()
@@ -186,7 +183,7 @@ func (f *Front) passOn(w http.ResponseWriter, r *http.Request, x *exchange) erro
 	out := newVisitor(w, f.cfg.Timeout)
 	err = x.copyBody(out, out.flush)
 	out.end()
-	if bodyErr := x.finish(err == nil); errors.Is(bodyErr, ErrSpool) {
+	if bodyErr := x.finish(); errors.Is(bodyErr, ErrSpool) {
 		err = bodyErr
 	}
 	if err != nil {

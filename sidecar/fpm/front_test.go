@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,9 +19,9 @@ import (
 // recorder answers with a page and hands the request over.
 func recorder(t *testing.T) (string, <-chan fakeRequest) {
 	got := make(chan fakeRequest, 16)
-	return startFake(t, func(c net.Conn, r fakeRequest) bool {
+	return startFake(t, func(c net.Conn, r fakeRequest) {
 		got <- r
-		return sends(page200("ok"))(c, r)
+		sends(page200("ok"))(c, r)
 	}), got
 }
 
@@ -158,10 +157,9 @@ func TestPoolAwayIsSaid(t *testing.T) {
 
 func TestSilentWorkerIsGivenUp(t *testing.T) {
 	hung := make(chan struct{})
-	address := startFake(t, func(c net.Conn, _ fakeRequest) bool {
+	address := startFake(t, func(c net.Conn, _ fakeRequest) {
 		io.Copy(io.Discard, c) // until the front closes
 		close(hung)
-		return false
 	})
 	f := newFixture(t, address, func(c *Config) { c.Timeout = 30 * time.Millisecond })
 	f.wantRefusal(f.get("/"), ErrTimeout)
@@ -180,10 +178,7 @@ func TestAnswersThatCannotBePassedOnAreSaid(t *testing.T) {
 		"overloaded":       {rec(3, "\x00\x00\x00\x00\x02\x00\x00\x00"), ErrBusy},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, startFake(t, func(c net.Conn, r fakeRequest) bool {
-				sends(tt.raw)(c, r)
-				return false
-			}), nil)
+			f := newFixture(t, startFake(t, sends(tt.raw)), nil)
 			f.wantRefusal(f.get("/"), tt.want)
 		})
 	}
@@ -204,10 +199,7 @@ func TestBrokenAnswerIsNeverPassedOnAsWhole(t *testing.T) {
 		"nonsense after the head":     rec(6, "X: y\r\n\r\nbody") + "nonsense",
 		"shorter than its own length": rec(6, "Content-Length: 9\r\n\r\nshort") + endOK,
 	} {
-		f := newFixture(t, startFake(t, func(c net.Conn, r fakeRequest) bool {
-			sends(raw)(c, r)
-			return false
-		}), nil)
+		f := newFixture(t, startFake(t, sends(raw)), nil)
 		resp, err := f.server.Client().Transport.RoundTrip(f.request("GET", "/", nil))
 		if err == nil {
 			_, err = io.ReadAll(resp.Body)
@@ -265,11 +257,10 @@ func TestTooManyRequestHeadersAreRefused(t *testing.T) {
 
 func TestOutputIsPassedOnAsItComes(t *testing.T) {
 	next := make(chan struct{})
-	f := newFixture(t, startFake(t, func(c net.Conn, r fakeRequest) bool {
+	f := newFixture(t, startFake(t, func(c net.Conn, r fakeRequest) {
 		io.WriteString(c, rec(6, "X: y\r\n\r\nfirst"))
 		<-next
 		io.WriteString(c, rec(6, "second")+endOK)
-		return true
 	}), nil)
 	resp, err := f.server.Client().Transport.RoundTrip(f.request("GET", "/", nil))
 	if err != nil {
@@ -288,11 +279,10 @@ func TestOutputIsPassedOnAsItComes(t *testing.T) {
 
 func TestLeavingVisitorEndsTheRequest(t *testing.T) {
 	begun, ended := make(chan struct{}), make(chan struct{})
-	f := newFixture(t, startFake(t, func(c net.Conn, _ fakeRequest) bool {
+	f := newFixture(t, startFake(t, func(c net.Conn, _ fakeRequest) {
 		close(begun)
 		io.Copy(io.Discard, c)
 		close(ended)
-		return false
 	}), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	r := f.request("GET", "/", nil).WithContext(ctx)
@@ -311,12 +301,12 @@ func TestLeavingVisitorEndsTheRequest(t *testing.T) {
 
 func TestVisitorThatDoesNotReadIsGivenUp(t *testing.T) {
 	ended := make(chan struct{})
-	f := newFixture(t, startFake(t, func(c net.Conn, _ fakeRequest) bool {
+	f := newFixture(t, startFake(t, func(c net.Conn, _ fakeRequest) {
 		defer close(ended)
 		io.WriteString(c, rec(6, "X: y\r\n\r\n"))
 		for {
 			if _, err := io.WriteString(c, rec(6, strings.Repeat("b", 60_000))); err != nil {
-				return false
+				return
 			}
 		}
 	}), func(c *Config) { c.Timeout = 50 * time.Millisecond })
@@ -375,130 +365,28 @@ func TestErrorStreamIsLoggedWithoutCookies(t *testing.T) {
 	}
 }
 
-func TestConnectionIsKeptOnlyAfterAProperEnd(t *testing.T) {
-	for name, tt := range map[string]struct {
-		raw       string
-		keepAlive time.Duration
-		want      int32
-	}{
-		"proper end":      {page200("ok"), time.Minute, 1},
-		"switched off":    {page200("ok"), -1, 4},
-		"bytes after end": {page200("ok") + page200("smuggled"), time.Minute, 4},
-	} {
-		var connections atomic.Int32
-		var seen sync.Map
-		f := newFixture(t, startFake(t, func(c net.Conn, r fakeRequest) bool {
-			if _, old := seen.LoadOrStore(c, true); !old {
-				connections.Add(1)
-			}
-			return sends(tt.raw)(c, r)
-		}), func(c *Config) { c.KeepAlive = tt.keepAlive })
-		for range 4 {
-			if a := f.get("/"); a.body != "ok" {
-				t.Errorf("%s: got %d %q", name, a.status, a.body)
-			}
-			if tt.want == 1 {
-				waitUntilReady(t, f.front)
-			}
-		}
-		if got := connections.Load(); got != tt.want {
-			t.Errorf("%s: 4 requests took %d connections, want %d", name, got, tt.want)
-		}
-	}
-}
-
-func TestRequestGoesOutTwiceOnlyIfNothingWasTaken(t *testing.T) {
-	var served atomic.Int32
-	f := newFixture(t, startFake(t, func(c net.Conn, r fakeRequest) bool {
-		if served.Add(1) == 2 {
-			return false // killed while it runs the script
-		}
-		return sends(page200("ok"))(c, r)
-	}), func(c *Config) { c.KeepAlive = time.Minute })
-	f.get("/")
-	waitUntilReady(t, f.front)
+func TestRequestGoesOutOnce(t *testing.T) {
+	var taken atomic.Int32
+	f := newFixture(t, startFake(t, func(net.Conn, fakeRequest) { taken.Add(1) }), nil) // a worker killed in the script
 	f.wantRefusal(f.get("/"), ErrBrokenOff)
-	if got := served.Load(); got != 2 {
-		t.Errorf("a request that was taken by a worker ran %d times", got-1)
+	if got := taken.Load(); got != 1 {
+		t.Errorf("the script ran %d times", got)
 	}
 }
 
-func TestRequestIsRepeatedWhenItsConnectionTookNothing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		first, err := l.Accept()
-		if err != nil {
-			return
+func TestConnectionToPHPEndsWithTheAnswer(t *testing.T) {
+	// php-fpm's worker is free only when the front has closed its side.
+	closed := make(chan struct{})
+	f := newFixture(t, startFake(t, func(c net.Conn, r fakeRequest) {
+		if r.keep {
+			t.Error("php-fpm was asked to keep the connection")
 		}
-		defer first.Close()
-		readFakeRequest(first)
-		io.WriteString(first, page200("first"))
-		io.CopyN(io.Discard, first, beginLen)
-		if second, err := l.Accept(); err == nil {
-			serveFake(second, sends(page200("second")))
-		}
-	}()
-	f := newFixture(t, "unix:"+path, func(c *Config) { c.KeepAlive = time.Minute })
-	f.get("/")
-	waitUntilReady(t, f.front)
-	// As if the worker went away between the check and the first byte: what is written fails at once.
-	f.front.conns.mu.Lock()
-	kept := f.front.conns.idle[0].Conn.(*net.UnixConn)
-	f.front.conns.mu.Unlock()
-	if err := kept.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
-	if !ready(kept) {
-		t.Fatal("the connection does not look ready; this tests nothing")
-	}
-	if a := f.get("/"); a.status != 200 || a.body != "second" {
+		io.WriteString(c, page200("ok")+page200("smuggled"))
+		io.Copy(io.Discard, c)
+		close(closed)
+	}), nil)
+	if a := f.get("/"); a.body != "ok" {
 		t.Errorf("got %d %q", a.status, a.body)
 	}
-}
-
-// waitUntilReady waits until a kept connection can be used.
-func waitUntilReady(t *testing.T, f *Front) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	deadline := time.Now().Add(limit)
-	for ; ; <-tick.C {
-		f.conns.mu.Lock()
-		ok := len(f.conns.idle) > 0 && ready(f.conns.idle[0].Conn)
-		f.conns.mu.Unlock()
-		if ok {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("no kept connection became ready")
-		}
-	}
-}
-
-func TestKeptConnectionsEndWithTheirTime(t *testing.T) {
-	closed := make(chan struct{})
-	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		serveFake(c, sends(page200("ok")))
-		close(closed)
-	}()
-	f := newFixture(t, "unix:"+path, func(c *Config) { c.KeepAlive = 50 * time.Millisecond })
-	if a := f.get("/"); a.body != "ok" {
-		t.Fatalf("got %d %q", a.status, a.body)
-	}
-	receive(t, closed, "closing the kept connection")
+	receive(t, closed, "closing the connection to php-fpm")
 }

@@ -9,14 +9,10 @@ import (
 	"strings"
 )
 
-// beginLen is the length of the record that opens a request. A connection on which it was sent ahead
-// gets the rest of the head only.
-const beginLen = 2 * recordHeaderLen
-
 // appendHead appends the records that open a request and hold its params. php-fpm wants each param whole
 // within one record, so they are sent as one. It returns ErrRequestHeadTooLarge if they do not fit.
 func (f *Front) appendHead(b []byte, r *http.Request, p page, bodySize int64) ([]byte, error) {
-	b = appendBegin(b, f.conns.keepAlive > 0)
+	b = appendBegin(b)
 	start := len(b)
 	b = appendRecordHeader(b, typeParams, 0)
 	b = f.appendScript(b, r, p)

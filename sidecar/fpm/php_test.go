@@ -322,7 +322,7 @@ func TestPHPKilledWorkerIsSaid(t *testing.T) {
 
 func TestPHPFinishRequestDelaysNobody(t *testing.T) {
 	g := newGate(t)
-	f := newFixture(t, startPHP(t, 2, "").address(), func(c *Config) { c.KeepAlive = time.Hour })
+	f := newFixture(t, startPHP(t, 2, "").address(), nil)
 	f.file("finish.php", g.include+`echo 'early'; fastcgi_finish_request(); wait_at_gate('tail');`)
 	for range 2 {
 		if a := f.get("/"); a.body != "index" {
@@ -393,18 +393,18 @@ func TestPHPErrorsReachTheLog(t *testing.T) {
 	}
 }
 
-func TestPHPStatusTellsBusyFromKept(t *testing.T) {
+func TestPHPStatusTellsBusyFromIdle(t *testing.T) {
 	g := newGate(t)
 	p := startPHP(t, 3, "")
 	p.waitUntilIdle(3)
-	f := newFixture(t, p.address(), func(c *Config) { c.KeepAlive = time.Hour })
+	f := newFixture(t, p.address(), nil)
 	f.file("wait.php", g.include+`wait_at_gate('busy'); echo 'done';`)
 	if a := f.get("/"); a.body != "index" {
 		t.Fatalf("got %+v", a)
 	}
-	waitUntilReady(t, f.front)
-	if s := p.status(); s.Busy != 0 || s.Kept != 1 || s.Idle != 2 || s.Pool != "test" || len(s.Workers) != 3 {
-		t.Errorf("one kept: got %+v", s)
+	p.waitUntilIdle(3)
+	if s := p.status(); s.Busy != 0 || s.Kept != 0 || s.Pool != "test" || len(s.Workers) != 3 {
+		t.Errorf("nothing to do: got %+v", s)
 	}
 	var visitors sync.WaitGroup
 	for range 3 {
@@ -427,24 +427,8 @@ func TestPHPStatusTellsBusyFromKept(t *testing.T) {
 	}
 	visitors.Wait()
 	shared := newTestPool(t, func(c *PoolConfig) { c.Address, c.Timeout = p.address(), limit })
-	f.front.conns.shut()
 	if err := shared.Ping(t.Context()); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestPHPConnectionIsUsedAgain(t *testing.T) {
-	f := newFixture(t, startPHP(t, 2, "").address(), func(c *Config) { c.KeepAlive = time.Hour })
-	connections := map[*conn]bool{}
-	for range 20 {
-		if a := f.get("/"); a.body != "index" {
-			t.Fatalf("got %+v", a)
-		}
-		waitUntilReady(t, f.front)
-		connections[f.front.conns.idle[0]] = true
-	}
-	if len(connections) != 1 {
-		t.Errorf("20 requests took %d connections", len(connections))
 	}
 }
 
@@ -481,8 +465,7 @@ func TestPHPOtherClientsGetTheirTurn(t *testing.T) {
 func TestPHPManyVisitorsShareFewWorkers(t *testing.T) {
 	for name, extra := range map[string]string{"workers stay": "", "workers are replaced": "pm.max_requests = 20"} {
 		t.Run(name, func(t *testing.T) {
-			// A kept connection that is never given up would show as a visitor who waits for ever.
-			f := newFixture(t, startPHP(t, 2, extra).address(), func(c *Config) { c.KeepAlive = time.Hour })
+			f := newFixture(t, startPHP(t, 2, extra).address(), nil)
 			var visitors sync.WaitGroup
 			for range 32 {
 				visitors.Go(func() {

@@ -61,24 +61,24 @@ func TestStatusCountsWorkersByTheirStates(t *testing.T) {
 }
 
 func TestPoolFailuresAreToldApart(t *testing.T) {
-	hang := func(c net.Conn, _ fakeRequest) bool { io.Copy(io.Discard, c); return false }
-	short := func(c net.Conn, r fakeRequest) bool {
-		sends(statusPage("Idle")[:100])(c, r)
-		return false
-	}
+	hang := func(c net.Conn, _ fakeRequest) { io.Copy(io.Discard, c) }
 	tests := []struct {
 		name, address string
 		ping, status  error
 	}{
 		{"nobody listens", "unix:" + filepath.Join(t.TempDir(), "none"), ErrUnavailable, ErrUnavailable},
 		{"all workers busy", startFake(t, hang), ErrTimeout, ErrTimeout},
-		{"closed at once", startFake(t, func(net.Conn, fakeRequest) bool { return false }), ErrBrokenOff, ErrBrokenOff},
-		{"half a status", startFake(t, short), ErrBrokenOff, ErrBrokenOff},
+		{"closed at once", startFake(t, func(net.Conn, fakeRequest) {}), ErrBrokenOff, ErrBrokenOff},
+		{"half a status", startFake(t, sends(statusPage("Idle")[:100])), ErrBrokenOff, ErrBrokenOff},
 		{"no JSON", startFake(t, sends(page200("pong"))), nil, ErrMalformed},
 		{"a long header line", startFake(t, sends(rec(6, "X: "+strings.Repeat("y", 2000)+"\r\n\r\n")+endOK)), ErrTimeout, ErrTimeout},
 	}
 	for _, tt := range tests {
-		p := newTestPool(t, func(c *PoolConfig) { c.Address, c.Timeout = tt.address, 100*time.Millisecond })
+		p := newTestPool(t, func(c *PoolConfig) {
+			if c.Address, c.Timeout = tt.address, limit; tt.ping == ErrTimeout {
+				c.Timeout = 50 * time.Millisecond
+			}
+		})
 		if err := p.Ping(t.Context()); !errors.Is(err, tt.ping) {
 			t.Errorf("%s: ping: got %v, want %v", tt.name, err, tt.ping)
 		}
@@ -101,10 +101,9 @@ func TestPoolEndsWithItsContext(t *testing.T) {
 	begun := make(chan struct{})
 	p := newTestPool(t, func(c *PoolConfig) {
 		c.Timeout = time.Hour
-		c.Address = startFake(t, func(c net.Conn, _ fakeRequest) bool {
+		c.Address = startFake(t, func(c net.Conn, _ fakeRequest) {
 			close(begun)
 			io.Copy(io.Discard, c)
-			return false
 		})
 	})
 	ctx, cancel := context.WithCancel(t.Context())

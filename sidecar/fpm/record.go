@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// The parts of FastCGI 1.0 that a responder's client needs. Every request has id 1, because php-fpm
-// serves one request at a time on a connection.
+// The parts of FastCGI 1.0 that a responder's client needs. Every request has id 1, being the only one on its
+// connection.
 const (
 	fcgiVersion = 1
 	requestID   = 1
@@ -22,7 +22,6 @@ const (
 	typeStderr       = 7
 
 	roleResponder = 1
-	flagKeepConn  = 1
 
 	statusComplete   = 0
 	statusOverloaded = 2
@@ -41,12 +40,9 @@ func appendRecordHeader(b []byte, kind byte, length int) []byte {
 }
 
 // appendBegin appends the record that opens a request.
-func appendBegin(b []byte, keep bool) []byte {
+func appendBegin(b []byte) []byte {
 	b = appendRecordHeader(b, typeBeginRequest, 8)
-	var flags byte
-	if keep {
-		flags = flagKeepConn
-	}
+	const flags = 0 // php-fpm closes the connection after its answer
 	return append(b, 0, roleResponder, flags, 0, 0, 0, 0, 0)
 }
 

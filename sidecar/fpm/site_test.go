@@ -11,9 +11,9 @@ import (
 )
 
 // echoScript answers with the script and the path info that php-fpm was asked to run.
-func echoScript(c net.Conn, r fakeRequest) bool {
+func echoScript(c net.Conn, r fakeRequest) {
 	name := strings.TrimPrefix(r.params["SCRIPT_FILENAME"], r.params["DOCUMENT_ROOT"])
-	return sends(page200("ran "+name+" "+r.params["PATH_INFO"]))(c, r)
+	sends(page200("ran "+name+" "+r.params["PATH_INFO"]))(c, r)
 }
 
 func newSiteFixture(t *testing.T, fallback string) *fixture {

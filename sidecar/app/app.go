@@ -64,7 +64,8 @@ func Start(cfg config.Config, version string, log *slog.Logger) (*App, error) {
 		registry: prometheus.NewRegistry(), failed: make(chan error, 4),
 	}
 	steps := []func() error{
-		a.startMetrics, a.startStore, a.startPool, a.startSocket, a.startAdmin, a.startJournal, a.startHousekeeping, a.startFront,
+		a.startMetrics, a.startStore, a.startPool, a.startSocket, a.startAdmin, a.startJournal, a.startRESP,
+		a.startHousekeeping, a.startFront,
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -72,7 +73,7 @@ func Start(cfg config.Config, version string, log *slog.Logger) (*App, error) {
 			return nil, err
 		}
 	}
-	log.Info("ready", "version", version, "socket", cfg.Socket, "admin", cfg.Admin.String(), "http", cfg.HTTP.String())
+	log.Info("ready", "version", version, "socket", cfg.Socket, "resp", cfg.RESP.String(), "admin", cfg.Admin.String(), "http", cfg.HTTP.String())
 	return a, nil
 }
 

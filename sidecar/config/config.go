@@ -55,8 +55,10 @@ type Config struct {
 	// memory only: a restart of the daemon forgets everything.
 	Data string `key:"data" default:"" allow:"a directory, or empty" flag:"DIR that keeps the data; empty means memory only"`
 
-	// RESP is the address on which the daemon speaks the Redis protocol. Empty turns it off.
-	RESP Addr `key:"resp" default:"" accept:"unix tcp" flag:"ADDR of the Redis-protocol endpoint; empty means off" later:"the Redis-protocol endpoint is not in this version yet; empty means off"`
+	// RESP is the address on which the daemon speaks the Redis protocol. Empty turns it off. A Unix
+	// socket gets socket_mode and socket_group. An address that other machines can reach needs
+	// redis.users; what is sent there is not encrypted.
+	RESP Addr `key:"resp" default:"" accept:"unix tcp" flag:"ADDR of the Redis-protocol endpoint; empty means off"`
 
 	// Admin is the address of the health, metrics and status pages. Empty turns them off.
 	// Whoever reaches it sees which locks are held and by whom, without a password: hence only
@@ -100,6 +102,9 @@ type Config struct {
 
 	// Memory is what sessions, locks and values may take.
 	Memory Memory `key:"memory"`
+
+	// Redis is how the Redis-protocol endpoint deals with its clients.
+	Redis Redis `key:"redis"`
 
 	// Front is how http deals with php-fpm and with browsers.
 	Front Front `key:"front"`
@@ -166,6 +171,37 @@ type Memory struct {
 	// sample; volatile-ttl, those that expire soonest, and never those without expiry; noeviction,
 	// none.
 	Eviction string `key:"eviction" default:"lru" oneof:"lru volatile-ttl noeviction"`
+}
+
+// Redis is the section [redis]. It has no effect without resp.
+type Redis struct {
+	// Users is the file of those who may use the endpoint, one a line: user:tenant:hash, the hash
+	// made by bcrypt. The user default is who gives a password alone. Others must not be able to
+	// read the file. Empty means that nobody needs a password.
+	Users string `key:"users" default:"" allow:"the absolute path of a file, or empty"`
+
+	// Connections is how many clients may be connected at a time. The next one is turned away.
+	Connections int `key:"connections" default:"10000" min:"1" max:"1000000"`
+
+	// MaxArguments is how many arguments a command may have.
+	MaxArguments int `key:"max_arguments" default:"65536" min:"16" max:"1048576"`
+
+	// MaxCommand is the size of the largest command, and so of the largest value. Memory for a
+	// command is taken as it arrives.
+	MaxCommand Size `key:"max_command" default:"16MiB" min:"16KiB" max:"512MiB"`
+
+	// Unfinished is how much memory the commands that have not arrived whole, and those between
+	// MULTI and EXEC, may take on all connections together. A client whose next bytes do not fit is
+	// cut off.
+	Unfinished Size `key:"unfinished" default:"256MiB" min:"1MiB" max:"65536MiB"`
+
+	// OutputBuffer is the size of the largest reply. A command whose reply would be larger is
+	// answered with an error: clients should ask for less at a time.
+	OutputBuffer Size `key:"output_buffer" default:"64MiB" min:"64KiB" max:"4GiB"`
+
+	// IdleTimeout is how long a client may be silent before it is disconnected. 0 means as long as
+	// it likes. A client that pauses within a command is disconnected after 30 seconds in any case.
+	IdleTimeout time.Duration `key:"idle_timeout" default:"0s" min:"0s" max:"720h"`
 }
 
 // Front is the section [front].

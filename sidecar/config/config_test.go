@@ -28,7 +28,10 @@ func TestDefaults(t *testing.T) {
 		Limits:  Limits{MaxFrame: 16 * MiB, Connections: 10000},
 		Journal: Journal{Fsync: "everysec", Values: true},
 		Memory:  Memory{Eviction: "lru"},
-		Front:   Front{Timeout: time.Minute, MaxBody: 32 * MiB},
+		Redis: Redis{
+			Connections: 10000, MaxArguments: 65536, MaxCommand: 16 * MiB, Unfinished: 256 * MiB, OutputBuffer: 64 * MiB,
+		},
+		Front: Front{Timeout: time.Minute, MaxBody: 32 * MiB},
 	}
 	if got := Default(); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -149,6 +152,8 @@ func TestEverySettingCanBeGivenInEveryWay(t *testing.T) {
 		"lock.max_wait": "1s", "limits.max_frame": "65536", "limits.connections": "3",
 		"data": dir, "journal.fsync": "always", "journal.values": "false", "memory.limit": "1MiB", "memory.tenant_limit": "1MiB", "memory.eviction": "noeviction",
 		"front.timeout": "1s", "front.max_body": "1MiB",
+		"resp": "127.0.0.1:6390", "redis.users": "/etc/coatcheck/users", "redis.connections": "3", "redis.max_arguments": "99",
+		"redis.max_command": "1MiB", "redis.unfinished": "1MiB", "redis.output_buffer": "1MiB", "redis.idle_timeout": "1m",
 	}
 	companions := map[string]string{"COATCHECK_FPM": "unix:/run/fpm.sock", "COATCHECK_DOCROOT": dir}
 	for _, s := range settings {
@@ -326,7 +331,9 @@ func TestProblemsInAFile(t *testing.T) {
 		"socket = '/" + long(107) + "'":    {"socket", "108 bytes", "at most 107"},
 		"socket = {}":                      {"socket = {…}", "quotes"},
 		"socket_group = 'no such group'":   {"socket_group", `"no such group"`, "no such group on this machine"},
-		"resp = '127.0.0.1:6379'":          {":1: resp = \"127.0.0.1:6379\"", "not in this version yet"},
+		"resp = '0.0.0.0:6379'":            {":1: resp = \"0.0.0.0:6379\"", "nobody needs a password", "redis.users"},
+		"resp = ':6379'":                   {":1: resp = \":6379\"", "other machines can reach it"},
+		"redis.users = 'users'":            {":1: redis.users = \"users\"", "where the daemon is started", "absolute path"},
 		"admin = '0.0.0.0:80'":             {"admin", `"0.0.0.0:80"`, "other machines", "loopback", "unix:/path"},
 		"admin = ':80'":                    {"admin", "other machines"},
 		"admin = 'example.com:80'":         {"admin", "other machines"},
@@ -346,7 +353,7 @@ func TestProblemsInAFile(t *testing.T) {
 		"whatever = {}":                    {":1: unknown key whatever = {…}", "allowed: socket"},
 		"lock = 5":                         {":1: lock = 5", "lock is a section", "lease, max_hold"},
 		"[locks]\nlease = '1s'":            {":1: unknown section [locks]", "did you mean [lock]?", ":2: unknown key locks.lease", "did you mean lock.lease?"},
-		"[cluster]":                        {":1: unknown section [cluster]", "[lock], [journal], [limits], [memory], [front]"},
+		"[cluster]":                        {":1: unknown section [cluster]", "[lock], [journal], [limits], [memory], [redis], [front]"},
 		"[socket]\npath = '/x'":            {":1: [socket] is not a section", "write socket ="},
 		"[[lock]]":                         {":1: [[lock]] is a list", "written [lock]"},
 		"socket = /run/x":                  {":1: not valid TOML"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ func (c *Config) rules() []rule {
 		{"socket", strings.HasPrefix(c.Socket, "@"), "an abstract socket has no permissions"},
 		{"socket_group", !groupExists(c.SocketGroup), "there is no such group on this machine"},
 		{"docroot", c.Docroot != "" && !isDirectory(c.Docroot), "there is no such directory"},
+		{"redis.users", c.Redis.Users != "" && !filepath.IsAbs(c.Redis.Users), "it depends on where the daemon is started"},
 	}
 }
 
@@ -33,6 +35,8 @@ func (c *Config) relations() []rule {
 	return []rule{
 		{"http", !c.HTTP.IsZero() && c.FPM.IsZero(), "pages are served through php-fpm: set fpm too"},
 		{"http", !c.HTTP.IsZero() && c.Docroot == "", "pages are served from a directory: set docroot too"},
+		{"resp", c.RESP.Network == "tcp" && !c.RESP.isLoopback() && c.Redis.Users == "",
+			"other machines can reach it, and nobody needs a password: set redis.users, or use a loopback address or a Unix socket"},
 	}
 }
 

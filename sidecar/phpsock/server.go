@@ -65,12 +65,9 @@ func (s *Server) Ready() { s.now.CompareAndSwap(uint32(starting), uint32(serving
 
 // Listen opens the socket. A socket file that nobody listens on any more is replaced; one that is in use is an error.
 func Listen(cfg Config, l *locker.Locker) (*Server, error) {
-	if err := RemoveStale(cfg.Path); err != nil {
-		return nil, err
-	}
-	listener, err := listen(cfg)
+	listener, err := ListenUnix(cfg.Path, cfg.Mode, cfg.Group)
 	if err != nil {
-		return nil, fmt.Errorf("listen on socket %s: %w", cfg.Path, err)
+		return nil, err
 	}
 	return &Server{cfg: cfg, locker: l, listener: listener, conns: make(map[*conn]struct{})}, nil
 }
@@ -101,10 +98,23 @@ func RemoveStale(path string) error {
 	return nil
 }
 
+// ListenUnix opens a socket of a mode and a group, the process' own if empty. It replaces a socket file that nobody listens on
+// any more. The caller removes the file behind Close.
+func ListenUnix(path string, mode fs.FileMode, group string) (net.Listener, error) {
+	if err := RemoveStale(path); err != nil {
+		return nil, err
+	}
+	l, err := listen(path, mode, group)
+	if err != nil {
+		return nil, fmt.Errorf("listen on socket %s: %w", path, err)
+	}
+	return l, nil
+}
+
 // listen opens the socket so that nobody can connect before its mode and group are set: under a private
 // umask, and by a rename.
-func listen(cfg Config) (net.Listener, error) {
-	ready := cfg.Path + ".new"
+func listen(path string, mode fs.FileMode, group string) (net.Listener, error) {
+	ready := path + ".new"
 	if err := os.Remove(ready); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -115,7 +125,7 @@ func listen(cfg Config) (net.Listener, error) {
 		return nil, err
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false) // it has another name by then; Close removes that
-	if err := publish(cfg, ready); err != nil {
+	if err := publish(ready, path, mode, group); err != nil {
 		l.Close()
 		os.Remove(ready)
 		return nil, err
@@ -124,20 +134,20 @@ func listen(cfg Config) (net.Listener, error) {
 }
 
 // publish gives the socket at ready its group, mode and name.
-func publish(cfg Config, ready string) error {
-	if cfg.Group != "" {
-		gid, err := groupID(cfg.Group)
+func publish(ready, path string, mode fs.FileMode, group string) error {
+	if group != "" {
+		gid, err := groupID(group)
 		if err != nil {
 			return err
 		}
 		if err := os.Chown(ready, -1, gid); err != nil {
-			return fmt.Errorf("give it to group %s: %w", cfg.Group, err)
+			return fmt.Errorf("give it to group %s: %w", group, err)
 		}
 	}
-	if err := os.Chmod(ready, cfg.Mode); err != nil {
+	if err := os.Chmod(ready, mode); err != nil {
 		return err
 	}
-	return os.Rename(ready, cfg.Path)
+	return os.Rename(ready, path)
 }
 
 func groupID(name string) (int, error) {

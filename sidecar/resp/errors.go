@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
+	"github.com/coatcheck/coatcheck/sidecar/journal"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 )
 
@@ -48,7 +49,6 @@ const (
 	errNotInMulti failure = "ERR Command not allowed inside a transaction"
 	errWatch      failure = "ERR WATCH is not served: use SET with IFEQ, or DELIFEQ, which compare and act in one step"
 	errDigest     failure = "ERR IFDEQ and IFDNE are not served: use IFEQ or IFNE"
-	errShutdown   failure = "ERR the daemon is shutting down"
 )
 
 // refusals are the failures of refused commands.
@@ -75,8 +75,11 @@ func refusal(r *store.Result) failure {
 
 // undecided says why a command has no result.
 func undecided(err error) failure {
-	if errors.Is(err, arbiter.ErrUnreachable) {
+	switch {
+	case errors.Is(err, arbiter.ErrUnreachable):
 		return failure("CLUSTERDOWN " + err.Error())
+	case errors.Is(err, journal.ErrNotWritable):
+		return failure("MISCONF " + err.Error())
 	}
 	return failure("ERR " + err.Error())
 }

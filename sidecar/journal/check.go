@@ -52,14 +52,6 @@ func Repair(dir string) (did []string, err error) {
 	if n := len(c.snapshots); n > 0 && d.File == c.path(snapshotPrefix, c.snapshots[n-1]) {
 		return nil, fmt.Errorf("%s is a damaged snapshot, which cannot be repaired: restore the directory from a backup, or move it away to begin empty", d.File)
 	}
-	if _, err := os.Stat(d.File); errors.Is(err, fs.ErrNotExist) {
-		var number uint64
-		fmt.Sscanf(filepath.Base(d.File), segmentPrefix+"%d", &number)
-		if err := os.WriteFile(d.File, header(segmentMagic, number), 0o600); err != nil {
-			return nil, err
-		}
-		did = append(did, d.File+" was missing and is now empty")
-	}
 	for _, n := range c.segments {
 		path := c.path(segmentPrefix, n)
 		switch {
@@ -74,6 +66,14 @@ func Repair(dir string) (did []string, err error) {
 			}
 			did = append(did, fmt.Sprintf("%s was cut to its first %d bytes", path, d.Offset))
 		}
+	}
+	if _, err := os.Stat(d.File); errors.Is(err, fs.ErrNotExist) { // the next segment, or a snapshot, needs one of that number
+		var number uint64
+		fmt.Sscanf(filepath.Base(d.File), segmentPrefix+"%d", &number)
+		if err := os.WriteFile(d.File, header(segmentMagic, number), 0o600); err != nil {
+			return did, err
+		}
+		did = append(did, d.File+" is now an empty segment")
 	}
 	return did, syncDir(dir)
 }

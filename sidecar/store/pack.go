@@ -1,6 +1,8 @@
 package store
 
 import (
+	"sync"
+
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -12,6 +14,9 @@ type packer struct {
 	enc *zstd.Encoder
 	dec *zstd.Decoder
 }
+
+// sharedPacker makes the one packer of all stores: it keeps nothing between two values, but is costly to make.
+var sharedPacker = sync.OnceValue(newPacker)
 
 func newPacker() *packer {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false), zstd.WithWindowSize(1<<20))

@@ -23,7 +23,7 @@ type Store struct {
 
 // New returns an empty store.
 func New(limits Limits) *Store {
-	s := &Store{accounts: newAccounts(limits), packer: newPacker()}
+	s := &Store{accounts: newAccounts(limits), packer: sharedPacker()}
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.store = s

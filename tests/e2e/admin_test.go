@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"os/exec"
 	"regexp"
@@ -139,6 +140,41 @@ func TestIDsAndTokensAreNeverShownInFull(t *testing.T) {
 		"nothing was shown at all")
 	full := regexp.MustCompile(`[0-9a-f]{20,}`).FindString(strings.ReplaceAll(shown.String(), h.dir, ""))
 	check(t, full == "", "an id or token is shown in full: %s", full)
+}
+
+func TestStatusNamesBusyAndIdleWorkers(t *testing.T) {
+	t.Parallel()
+	h := open(t, plan{
+		workers: 3,
+		pool:    []string{"pm.status_path=/status", "pm.status_listen=@DIR@/fpm-status.sock"},
+		daemon:  []string{"COATCHECK_FPM=unix:@DIR@/fpm.sock", "COATCHECK_FPM_STATUS=unix:@DIR@/fpm-status.sock"},
+	})
+	v, g := h.visitor(), h.gate()
+	held := v.begin("count.php?until=" + g.path)
+	h.awaitHolder(v)
+	out, err := exec.Command(theStage.daemon, "status", "--socket", h.socket).CombinedOutput()
+	check(t, err == nil, "coatcheck status: %v: %s", err, out)
+	check(t, regexp.MustCompile(`busy\W+1\b`).Match(out) && regexp.MustCompile(`idle\W+2\b`).Match(out), "coatcheck status says:\n%s", out)
+	g.open()
+	held.end(t).mustBeOK(t)
+}
+
+func TestTheDaemonServesScriptsItself(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err == nil, "no free port: %v", err)
+	address := l.Addr().String()
+	l.Close()
+	h := open(t, plan{daemon: []string{
+		"COATCHECK_HTTP=" + address, "COATCHECK_FPM=unix:@DIR@/fpm.sock", "COATCHECK_DOCROOT=" + theStage.scripts,
+	}})
+	h.front.URL = "http://" + address
+	v := h.visitor()
+	for _, a := range v.together(20, 4, "count.php") {
+		a.mustBeOK(t)
+	}
+	check(t, v.stored(t, "") == `{"n":20}`, "20 requests counted to %s", v.stored(t, ""))
+	check(t, v.get("no_such_script.php").status == http.StatusNotFound, "a script that is not there: %s", v.get("no_such_script.php"))
 }
 
 func TestTheShellCommandsAnswer(t *testing.T) {

@@ -1,12 +1,15 @@
 package e2e
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/coatcheck/coatcheck/sidecar/wire"
 )
 
 // troubles are the ways in which a daemon can fail the start of a session. Each has a warning of its own.
@@ -232,4 +235,48 @@ func TestADrainEndsWhenItsTimeIsUp(t *testing.T) {
 	check(t, h.daemon.wait(t, 10*time.Second) == 0, "the daemon's exit status is not 0")
 	g.open()
 	holder.end(t).mustWarn(t, "is not written")
+}
+
+func TestGarbageOnTheSocketHurtsNobody(t *testing.T) {
+	t.Parallel()
+	h := open(t, plan{})
+	v := h.visitor()
+	v.get("count.php").mustBeOK(t)
+	hello := wire.AppendRequest(nil, 1, "hello", wire.Pairs{{Key: "version", Value: wire.Version}})
+	before := h.memory()
+	for name, bytes := range map[string][]byte{
+		"text":                     []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+		"zeros":                    make([]byte, 4096),
+		"a length above the limit": {0xff, 0xff, 0xff, 0xff, 0x94},
+		"a length within the limit and nothing behind it": append(hello[:len(hello):len(hello)], 0x00, 0xff, 0xff, 0xff),
+		"a string that claims 4 GiB":                      {0, 0, 0, 5, 0xdb, 0xff, 0xff, 0xff, 0xff},
+		"deep nesting":                                    append([]byte{0, 1, 0, 0}, strings.Repeat("\x91", 1<<16)...),
+		"no hello":                                        wire.AppendRequest(nil, 1, "server.ping", nil),
+		"an unknown method":                               wire.AppendRequest(hello[:len(hello):len(hello)], 2, "no.such", nil),
+	} {
+		for range 20 {
+			c, err := net.Dial("unix", h.socket)
+			check(t, err == nil, "%s: the daemon takes no connection: %v", name, err)
+			c.SetDeadline(time.Now().Add(5 * time.Second))
+			c.Write(bytes)
+			defer c.Close() // all stay open, with whatever the daemon keeps for them
+		}
+		a := v.get("count.php").mustBeOK(t)
+		check(t, a.took < time.Second, "%s: a visitor's request took %s", name, a.took)
+	}
+	after := h.memory()
+	t.Logf("the daemon's memory: %d KiB before, %d KiB after", before, after)
+	check(t, after-before < 64<<10, "the daemon's memory grew from %d to %d KiB", before, after)
+	check(t, h.metric("coatcheck_connections_malformed_total") >= 20, "malformed connections are not counted")
+}
+
+// memory returns the most memory that the daemon ever had in use, in KiB.
+func (h *house) memory() (kib int) {
+	h.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.daemon.pid()))
+	check(h.t, err == nil, "%v", err)
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	_, err = fmt.Sscanf(rest, "%d kB", &kib)
+	check(h.t, err == nil, "%v in %s", err, status)
+	return kib
 }

@@ -83,27 +83,6 @@ func endBy(t *testing.T, h *house, handler, by string, signal syscall.Signal) le
 	return left{stored, time.Since(began)}
 }
 
-func TestALockOfAKilledProcessIsFreeWithin100ms(t *testing.T) {
-	const rounds = 9
-	h := open(t, plan{})
-	for _, waits := range []bool{false, true} {
-		name := "for a request that comes after the kill"
-		if waits {
-			name = "for a request that waits already"
-		}
-		t.Run(name, func(t *testing.T) {
-			var took []time.Duration
-			for range rounds {
-				took = append(took, killHolder(t, h, waits))
-			}
-			t.Logf("from kill -9 of the holder to the answer of the next request: median %s, longest %s",
-				median(took), took[rounds-1])
-			check(t, took[rounds/2] < 100*time.Millisecond, "kill -9 to the next answer: median of %v", took)
-			check(t, took[rounds-1] < time.Second, "kill -9 to the next answer: longest of %v", took)
-		})
-	}
-}
-
 // killHolder kills the process that holds a session's lock and returns how long it took until the next request was answered.
 func killHolder(t *testing.T, h *house, waits bool) time.Duration {
 	t.Helper()

@@ -28,9 +28,18 @@ import (
 type plan struct {
 	workers int      // of php-fpm; 0: 4
 	ini     []string // more lines of php.ini
-	pool    []string // more lines of the pool's configuration
-	daemon  []string // COATCHECK_* variables of the daemon
+	pool    []string // more lines of the pool's configuration; @DIR@ is the house's directory
+	daemon  []string // COATCHECK_* variables of the daemon; @DIR@ as well
 	absent  bool     // the daemon is not started
+}
+
+// in fills in the house's directory.
+func (h *house) in(lines []string) []string {
+	filled := make([]string, len(lines))
+	for i, line := range lines {
+		filled[i] = strings.ReplaceAll(line, "@DIR@", h.dir)
+	}
+	return filled
 }
 
 // house is a daemon and a php-fpm that belong together.
@@ -46,6 +55,8 @@ type house struct {
 	client *http.Client // of the front
 	pages  *http.Client // of the daemon's pages
 	gates  atomic.Int64
+
+	crashes atomic.Int64 // that the test brought about
 }
 
 var houses atomic.Int64
@@ -86,12 +97,31 @@ func (h *house) close() {
 			p.end()
 		}
 	}
+	h.findCrashes()
 	if h.t.Failed() {
 		for _, log := range []string{"daemon.log", "fpm.log", "front.log"} {
 			h.t.Logf("the end of %s:\n%s", log, tail(filepath.Join(h.dir, log)))
 		}
 	}
 	os.RemoveAll(h.dir)
+}
+
+// findCrashes fails the test for a crash that it did not bring about itself.
+func (h *house) findCrashes() {
+	for log, crashes := range map[string][]string{
+		"daemon.log": {"panic:", "fatal error:", "DATA RACE"},
+		"fpm.log":    {"SIGSEGV", "SIGABRT", "SIGBUS"},
+	} {
+		content, err := os.ReadFile(filepath.Join(h.dir, log))
+		if err != nil {
+			continue // it was not started
+		}
+		for _, crash := range crashes {
+			if n := strings.Count(string(content), crash); n > int(h.crashes.Load()) {
+				h.t.Errorf("%s has %d times %s; the test brought about %d crashes", log, n, crash, h.crashes.Load())
+			}
+		}
+	}
 }
 
 func (h *house) makeDirectories() {
@@ -122,7 +152,7 @@ func (h *house) startDaemon() {
 		env = append(env, fmt.Sprintf("COATCHECK_SOCKET_GROUP=%d", w.gid))
 	}
 	var err error
-	h.daemon, err = start(filepath.Join(h.dir, "daemon.log"), append(env, h.plan.daemon...),
+	h.daemon, err = start(filepath.Join(h.dir, "daemon.log"), append(env, h.in(h.plan.daemon)...),
 		theStage.daemon, "serve", "--socket", h.socket, "--admin", "unix:"+h.admin)
 	if err != nil {
 		h.t.Fatal(err)
@@ -380,7 +410,7 @@ func (h *house) fpmConf() string {
 	if w := theStage.worker; w != nil {
 		lines = append(lines, "user="+w.name, fmt.Sprintf("group=%d", w.gid))
 	}
-	return strings.Join(append(lines, h.plan.pool...), "\n") + "\n"
+	return strings.Join(append(lines, h.in(h.plan.pool)...), "\n") + "\n"
 }
 
 // workers returns the pids of php-fpm's workers.
@@ -405,13 +435,15 @@ func (h *house) workers() []int {
 // killWorker sends a signal to one of php-fpm's workers.
 func (h *house) killWorker(pid int, s syscall.Signal) {
 	h.t.Helper()
+	if s == syscall.SIGSEGV {
+		h.crashes.Add(1)
+	}
 	if err := syscall.Kill(pid, s); err != nil {
 		h.t.Fatalf("kill worker %d: %v", pid, err)
 	}
 }
 
-// startFront serves the scripts without the daemon's help, so that they answer while it is down. It keeps no connection
-// to php-fpm, because that would occupy a worker.
+// startFront serves the scripts without the daemon's help, so that they answer while it is down.
 func (h *house) startFront() {
 	h.t.Helper()
 	log, err := os.Create(filepath.Join(h.dir, "front.log"))
@@ -420,7 +452,7 @@ func (h *house) startFront() {
 	}
 	h.t.Cleanup(func() { log.Close() })
 	front, err := fpm.NewFront(fpm.Config{
-		Address: h.fpmAddress(), Docroot: theStage.scripts, KeepAlive: -1,
+		Address: h.fpmAddress(), Docroot: theStage.scripts,
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	if err != nil {

@@ -192,6 +192,32 @@ func TestASessionLeftOpenIsWrittenAndUnlockedAtTheEnd(t *testing.T) {
 	}
 }
 
+func TestARequestThatAnswersEarlyKeepsItsSessionUntilItsEnd(t *testing.T) {
+	t.Parallel()
+	h := open(t, plan{})
+	v, g := h.visitor(), h.gate()
+	a := v.get("finish_early.php?until=" + g.path).mustBeOK(t)
+	holder, held := h.holder(v)
+	check(t, held && holder.PID == a.number("pid"), "the lock ended with the answer: %v", h.locks())
+	next := v.begin("count.php")
+	h.awaitWaiters(1)
+	g.open()
+	check(t, next.end(t).mustBeOK(t).number("n") == 2, "the next request did not see the early one's count")
+	check(t, v.stored(t, "") == `{"late":true,"n":2}`, "the session is %s", v.stored(t, ""))
+	h.awaitNoLocks()
+}
+
+func TestAWorkerThatIsReplacedAfterEachRequestLeavesNoLock(t *testing.T) {
+	t.Parallel()
+	h := open(t, plan{workers: 2, pool: []string{"pm.max_requests=1"}})
+	v := h.visitor()
+	for _, a := range v.together(10, 4, "count.php") {
+		a.mustBeOK(t)
+	}
+	check(t, v.stored(t, "") == `{"n":10}`, "10 requests counted to %s", v.stored(t, ""))
+	h.awaitNoLocks()
+}
+
 func TestUploadProgressWorksAndLeavesNoLock(t *testing.T) {
 	t.Parallel()
 	h := open(t, plan{ini: []string{

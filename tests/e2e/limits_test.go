@@ -80,21 +80,3 @@ func TestWhenTheQueueIsFullTheNextIsToldAtOnce(t *testing.T) {
 	first.end(t).mustBeOK(t)
 	second.end(t).mustBeOK(t)
 }
-
-func TestARequestThatDestroysBeatsASlowerOneThatStillHoldsTheData(t *testing.T) {
-	t.Parallel()
-	h := open(t, plan{})
-	v, g := h.visitor(), h.gate()
-	v.get("count.php").mustBeOK(t)
-	slow := v.begin("count.php?until=" + g.path)
-	h.awaitHolder(v)
-	out := v.get("destroy.php?ini[coatcheck.lock_wait]=0").mustWarn(t, "without the lock")
-	check(t, out.fact("destroyed") == true, "the session was not destroyed: %s", out)
-	g.open()
-	slow.end(t).mustWarn(t, "is not written", "destroyed")
-	_, exists := h.record(v)
-	check(t, !exists, "the slower request brought the session back")
-	h.awaitNoLocks()
-	check(t, v.get("count.php").mustBeOK(t).number("n") == 1, "a later start does not begin anew")
-	check(t, v.get("count.php").mustBeOK(t).number("n") == 2, "what the later start wrote is not kept")
-}

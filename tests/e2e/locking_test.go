@@ -78,69 +78,6 @@ func median(of []time.Duration) time.Duration {
 	return of[len(of)/2]
 }
 
-// overrun has a request A hold the lock until its lease of 0.5 s has ended and B has taken the lock. B stays until
-// its gate opens; so does A.
-func overrun(t *testing.T) (h *house, v *visitor, a, b *pending, aGate, bGate gate) {
-	h = open(t, plan{daemon: []string{"COATCHECK_LOCK_MAX_HOLD=0"}})
-	v, aGate, bGate = h.visitor(), h.gate(), h.gate()
-	v.get("count.php").mustBeOK(t)
-	a = v.begin("count.php?ini[coatcheck.lock_lease]=0.5&until=" + aGate.path)
-	first := h.awaitHolder(v)
-	b = v.begin("count.php?until=" + bGate.path)
-	h.awaitNextHolder(v, first)
-	return h, v, a, b, aGate, bGate
-}
-
-func TestAWriterThatOverranItsLeaseIsRefusedAndTheNextHolderKeepsItsLock(t *testing.T) {
-	t.Parallel()
-	h, v, a, b, aGate, bGate := overrun(t)
-	second, _ := h.holder(v)
-
-	aGate.open()
-	a.end(t).mustWarn(t, "is not written", "superseded", "lease", "granted to another")
-	holder, held := h.holder(v)
-	check(t, held && holder.Token == second.Token, "B lost its lock to A's late write: %v", h.locks())
-	check(t, v.stored(t, "ini[coatcheck.session_locking]=0") == `{"n":1}`, "A's data were stored")
-
-	c := v.begin("count.php")
-	h.awaitWaiters(1)
-	check(t, !c.isOver(), "C did not wait for B")
-	bGate.open()
-	check(t, b.end(t).mustBeOK(t).number("n") == 2, "B did not count from 1")
-	check(t, c.end(t).mustBeOK(t).number("n") == 3, "C did not read what B wrote")
-	h.awaitNoLocks()
-}
-
-func TestAWriterThatOverranItsLeaseIsAcceptedWhenNobodyCameAfter(t *testing.T) {
-	t.Parallel()
-	h := open(t, plan{daemon: []string{"COATCHECK_LOCK_MAX_HOLD=0"}})
-	v, g := h.visitor(), h.gate()
-	a := v.begin("count.php?ini[coatcheck.lock_lease]=0.2&until=" + g.path)
-	h.awaitHolder(v)
-	h.awaitNoLocks()
-	g.open()
-	a.end(t).mustBeOK(t)
-	check(t, v.stored(t, "") == `{"n":1}`, "the late write is not there")
-}
-
-func TestALeaseThatIsRenewedIsNotLost(t *testing.T) {
-	t.Parallel()
-	h := open(t, plan{})
-	v, g := h.visitor(), h.gate()
-	a := v.begin("count.php?ini[coatcheck.lock_lease]=0.3&until=" + g.path)
-	first := h.awaitHolder(v)
-	b := v.begin("count.php")
-	eventually(t, 10*time.Second, "A has held the lock for four leases", func() (bool, string) {
-		holder, _ := h.holder(v)
-		check(t, holder.Token == first.Token, "A lost the lock after %d ms", holder.HeldMs)
-		return holder.HeldMs > 1200, ""
-	})
-	g.open()
-	check(t, a.end(t).mustBeOK(t).number("n") == 1, "A did not count to 1")
-	check(t, b.end(t).mustBeOK(t).number("n") == 2, "B did not read what A wrote")
-	h.awaitNoLocks()
-}
-
 func TestALockIsRenewedOnlyUpToMaxHold(t *testing.T) {
 	t.Parallel()
 	h := open(t, plan{daemon: []string{"COATCHECK_LOCK_MAX_HOLD=1s"}})

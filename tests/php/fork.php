@@ -7,7 +7,7 @@ declare(strict_types=1);
 session_id($argv[1]);
 session_start();
 $_SESSION['by'] = 'parent';
-$locked = fn (): bool => coatcheck_call('lock.list') !== [] || coatcheck_call('server.status')['locks'] > 0;
+$locked = fn (): bool => coatcheck_call('server.status')['locks'] > 0;
 $child = pcntl_fork();
 if ($child === 0) {
     $_SESSION['by'] = 'child';

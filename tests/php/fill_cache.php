@@ -1,0 +1,15 @@
+<?php
+
+// Puts more into the cache than the daemon has room for, and tells how much of it is still there.
+
+declare(strict_types=1);
+
+$written = (int) $_GET['values'];
+for ($i = 0; $i < $written; $i++) {
+    coatcheck_kv_set("value-$i", str_repeat('x', 4096));
+}
+$kept = 0;
+for ($i = 0; $i < $written; $i++) {
+    $kept += (int) coatcheck_kv_exists("value-$i");
+}
+answer(['written' => $written, 'kept' => $kept]);

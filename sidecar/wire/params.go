@@ -237,10 +237,12 @@ func (f *field) decode(p *Params, b []byte) (rest []byte, err error) {
 }
 
 func (f *field) readBytes(b []byte) (v, rest []byte, err error) {
-	if v, rest, err = msgp.ReadStringZC(b); err != nil {
-		if v, rest, err = msgp.ReadBytesZC(b); err != nil {
-			return nil, b, fmt.Errorf("must be a string")
-		}
+	read := msgp.ReadStringZC
+	if msgp.NextType(b) == msgp.BinType { // rather than try both: a failed try allocates its error
+		read = msgp.ReadBytesZC
+	}
+	if v, rest, err = read(b); err != nil {
+		return nil, b, fmt.Errorf("must be a string")
 	}
 	if int64(len(v)) < f.min {
 		return nil, b, fmt.Errorf("must not be empty")

@@ -25,6 +25,7 @@ type machine struct {
 	options
 	dir        string // sockets, settings and logs; removed at the end
 	php        string
+	apcu       bool // the extension is there
 	contenders []contender
 	servers    []*server
 }
@@ -128,6 +129,16 @@ func (m *machine) serve(ctx context.Context, sockets []string, program string, a
 	return nil
 }
 
+// pid returns the process id of a server.
+func (m *machine) pid(name string) int {
+	for _, s := range m.servers {
+		if s.name == name {
+			return s.cmd.Process.Pid
+		}
+	}
+	panic("bench: no server is called " + name)
+}
+
 // await waits until somebody listens on the server's socket.
 func (s *server) await(ctx context.Context, socket string) error {
 	var d net.Dialer
@@ -184,10 +195,11 @@ func (m *machine) writeSettings(ctx context.Context) error {
 		return fmt.Errorf("the extension is not there; make ext builds it: %w", err)
 	}
 	ini := []string{"zend_extension = opcache.so", "error_log = " + filepath.Join(m.dir, "php.log"), "log_errors = 1", "display_errors = 0"}
-	for _, name := range []string{"igbinary.so", "msgpack.so", "redis.so", "memcached.so"} {
-		// The first two serve the others only where they were built with them.
+	for _, name := range []string{"igbinary.so", "msgpack.so", "redis.so", "memcached.so", "apcu.so"} {
+		// The first two serve the others only where they were built with them; the last is only compared with.
 		if _, err := os.Stat(filepath.Join(string(out), name)); err == nil {
 			ini = append(ini, "extension = "+name)
+			m.apcu = m.apcu || name == "apcu.so"
 		}
 	}
 	ini = append(ini, "extension = "+extension)
@@ -227,7 +239,7 @@ func (m *machine) script(ctx context.Context, c contender, into any, name string
 	}
 	if err != nil {
 		said, _ := os.ReadFile(filepath.Join(m.dir, "php.log"))
-		return fmt.Errorf("%s as %s: %w: %s%s", name, c.Name, err, out, said)
+		return fmt.Errorf("%s as %s: %w: %.500s%s", name, c.Name, err, out, said)
 	}
 	return nil
 }

@@ -31,10 +31,15 @@ func main() {
 func run() (err error) {
 	var o options
 	flag.StringVar(&o.root, "root", ".", "the checkout's `DIR`")
-	flag.StringVar(&o.out, "out", "tests/bench/out/bench.json", "`FILE` that gets the figures as JSON")
+	flag.StringVar(&o.out, "out", "tests/bench/out", "`DIR` that gets the figures as JSON, in SUITE.json")
 	flag.DurationVar(&o.each, "each", 2*time.Second, "how long each measurement takes")
 	flag.IntVar(&o.rounds, "rounds", 7, "how often each is taken")
+	flag.IntVar(&o.sessions, "sessions", 1_000_000, "how many sessions the memory suite stores")
+	flag.StringVar(&o.suite, "suite", "sessions", "what to measure: sessions, kv or memory")
 	flag.Parse()
+	if suites[o.suite] == nil {
+		return fmt.Errorf("-suite %q: it can be sessions, kv or memory", o.suite)
+	}
 	if o.each < 100*time.Millisecond || o.rounds < 1 {
 		return fmt.Errorf("-each %v -rounds %d: the least is 100ms and 1", o.each, o.rounds)
 	}
@@ -51,33 +56,50 @@ func run() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.stop()) }()
-	r, err := measure(ctx, m)
-	if err != nil {
+	r := newReport(ctx, m)
+	if r.Tables, err = suites[o.suite](ctx, m); err != nil {
 		return err
 	}
+	r.finish()
 	r.print(os.Stdout)
-	return r.save(o.out)
+	return r.save(filepath.Join(o.out, o.suite+".json"))
 }
 
 // options are what can be chosen.
 type options struct {
-	root, out string
-	each      time.Duration
-	rounds    int
+	root, out, suite string
+	each             time.Duration
+	rounds           int
+	sessions         int
 }
 
-// measure takes all measurements.
-func measure(ctx context.Context, m *machine) (*report, error) {
-	r := newReport(ctx, m)
-	for _, measurement := range []func(context.Context, *machine) (*table, error){
+// command is what asks for the same run again.
+func (o options) command() string {
+	switch o.suite {
+	case "memory":
+		return fmt.Sprintf("MEMORY_SESSIONS=%d tests/bench/memory.sh", o.sessions)
+	case "kv":
+		return fmt.Sprintf("BENCH_SECONDS=%s BENCH_ROUNDS=%d tests/bench/kv.sh", seconds(o.each), o.rounds)
+	}
+	return fmt.Sprintf("BENCH_SECONDS=%s BENCH_ROUNDS=%d make bench", seconds(o.each), o.rounds)
+}
+
+// suites is the table of what can be measured.
+var suites = map[string]func(context.Context, *machine) ([]*table, error){
+	"sessions": sessions, "kv": kv, "memory": memory,
+}
+
+// sessions is what `make bench` measures.
+func sessions(ctx context.Context, m *machine) ([]*table, error) {
+	var tables []*table
+	for _, measure := range []func(context.Context, *machine) (*table, error){
 		cycle, handover, distinctPages, sharedPages, heldPages,
 	} {
-		t, err := measurement(ctx, m)
+		t, err := measure(ctx, m)
 		if err != nil {
 			return nil, err
 		}
-		r.Tables = append(r.Tables, t)
+		tables = append(tables, t)
 	}
-	r.finish()
-	return r, nil
+	return tables, nil
 }

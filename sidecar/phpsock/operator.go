@@ -50,7 +50,7 @@ func acquisition(l store.LockInfo) *store.Command {
 
 // short says whether an id may be a beginning: no longer than what lists show of one. If longer beginnings matched, ids
 // could be found out letter by letter.
-func short(id []byte) bool { return len(id) <= len(locker.Short(string(id))) }
+func short(id []byte) bool { return locker.Short(string(id)) == string(id) }
 
 func (c *conn) serverSessions(p *wire.Params, out []byte) ([]byte, error) {
 	cmd := c.listing(store.OpListSession, p.Key, p.Limit)

@@ -96,8 +96,8 @@ func (x *exchange) sendBody(r io.Reader) error {
 	}
 }
 
-// finish ends the exchange, wherever it is. It returns the error of sending a large body, which is none of the visitor's
-// business when the script simply did not want all of it.
+// finish ends the exchange, wherever it is. It returns the error of sending a large body, which does not matter to
+// the visitor when the script simply did not want all of it.
 func (x *exchange) finish() error {
 	x.stop()
 	x.conn.Conn.Close()

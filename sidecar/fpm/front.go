@@ -101,8 +101,8 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// redirect sends the visitor to a directory's name with its slash. The path begins with one slash, never two, so it stays on
-// this host.
+// redirect sends the visitor to a directory's name with its slash. The path begins with one slash, never two, so
+// it stays on this host.
 func redirect(w http.ResponseWriter, r *http.Request, path string) {
 	target := url.URL{Path: path, RawQuery: r.URL.RawQuery}
 	status := http.StatusMovedPermanently
@@ -165,8 +165,8 @@ func (f *Front) serveScript(w http.ResponseWriter, r *http.Request, p page) erro
 	return f.passOn(w, r, x)
 }
 
-// passOn passes an answer on to the visitor. An error means that nothing was sent yet; a failure after that cuts the visitor's
-// connection, because that is the only way left to say that the answer is not whole.
+// passOn passes an answer on to the visitor. An error means that nothing was sent yet; a failure after that cuts
+// the visitor's connection, because that is the only way left to say that the answer is not whole.
 func (f *Front) passOn(w http.ResponseWriter, r *http.Request, x *exchange) error {
 	header := make(http.Header, 8)
 	status, err := x.readHead(header)

@@ -94,8 +94,8 @@ func NewPool(cfg PoolConfig) (*Pool, error) {
 	return p, nil
 }
 
-// Ping asks a worker of the pool for a sign of life. It returns ErrUnavailable if nobody listens, ErrTimeout if no worker came
-// free in time, and an error that names ping.path if the pool has none.
+// Ping asks a worker of the pool for a sign of life. It returns ErrUnavailable if nobody listens, ErrTimeout if no
+// worker came free in time, and an error that names ping.path if the pool has none.
 func (p *Pool) Ping(ctx context.Context) error {
 	_, err := p.ask(ctx, p.network, p.addr, p.cfg.PingPath, "")
 	if err != nil {

@@ -28,10 +28,15 @@ test   shellcheck         shellcheck              shellcheck
 test   clang-format       clang-format            clang-format 14
 test   cppcheck           cppcheck                cppcheck
 test   php-codesniffer    phpcs                   PHP_CodeSniffer
+test   redis-server       redis-server            Redis 7, to compare answers with
+test   redis-tools        redis-cli               the Redis command line
+test   php-redis          -                       the PHP extension redis
 bench  php8.2-fpm         php-fpm                 php-fpm of the same PHP
 bench  php-redis          -                       the PHP extension redis
 bench  php-memcached      -                       the PHP extension memcached
-bench  redis-server       redis-server            Redis
+bench  php-apcu           -                       the PHP extension apcu
+bench  redis-server       redis-server            Redis 7
+bench  redis-tools        redis-benchmark         redis-benchmark
 bench  memcached          memcached               memcached
 docker docker.io          docker                  a Docker engine
 docker docker-compose     docker-compose          docker-compose

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/coatcheck/coatcheck/sidecar/locker"
@@ -220,8 +221,7 @@ func (c *conn) overflows() bool { return len(c.w.out)-c.start > c.s.cfg.OutputBu
 func (c *conn) execute(args [][]byte) *command {
 	cmd := c.s.find(args[0])
 	if f := c.admit(cmd, args); f != "" {
-		c.multi.spoil()
-		c.w.fail(f)
+		c.reject(cmd, f)
 		return cmd
 	}
 	switch {
@@ -239,6 +239,16 @@ func (c *conn) execute(args [][]byte) *command {
 		c.answer(&q)
 	}
 	return cmd
+}
+
+// reject answers a command that cannot be looked at, and has EXEC refuse the transaction in which it came. EXEC itself ends it.
+func (c *conn) reject(cmd *command, f failure) {
+	c.multi.spoil()
+	if cmd != nil && cmd.name == "exec" {
+		c.multi = nil
+		f = failure("EXECABORT Transaction discarded because of: " + strings.TrimPrefix(string(f), "ERR "))
+	}
+	c.w.fail(f)
 }
 
 // admit says why the command cannot be looked at.

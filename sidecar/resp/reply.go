@@ -44,15 +44,6 @@ func (w *writer) null() {
 	w.out = append(w.out, "$-1\r\n"...)
 }
 
-// nullArray answers null where an array was expected.
-func (w *writer) nullArray() {
-	if w.resp3 {
-		w.null()
-		return
-	}
-	w.out = append(w.out, "*-1\r\n"...)
-}
-
 // mapping begins a map of n pairs: in RESP2 an array of twice as many elements.
 func (w *writer) mapping(n int) {
 	if !w.resp3 {

@@ -90,11 +90,25 @@ func planGetEx(c *conn, q *call) failure {
 	u, isTime := unitOf(options[0])
 	switch {
 	case isTime && len(options) == 2:
-		return expireIn(cmd, u, options[1], q.cmd.name)
-	case is(options[0], "persist") && len(options) == 1:
-		return ""
+		if f := expireIn(cmd, u, options[1], q.cmd.name); f != "" {
+			cmd.Op = store.OpGet
+			q.reply = failWhenFound(f)
+		}
+	case !is(options[0], "persist") || len(options) > 1:
+		return errSyntax
 	}
-	return errSyntax
+	return ""
+}
+
+// failWhenFound returns the reply of a GETEX whose time is wrong: as in Redis, that does not matter when the key is missing.
+func failWhenFound(f failure) func(*conn, *call) {
+	return func(c *conn, q *call) {
+		if q.rs[0].Found {
+			c.w.fail(f)
+			return
+		}
+		c.w.null()
+	}
 }
 
 // replyMGet answers null also for what is not a string.

@@ -135,6 +135,8 @@ func runCommand(c *conn, args [][]byte) {
 		c.replyCommands(names)
 	case is(sub, "docs"): // there are none, and clients do without
 		c.w.mapping(0)
+	case isAny(sub, "count", "list"):
+		c.w.fail(wrongArity("command|" + strings.ToLower(string(sub))))
 	default:
 		c.w.fail(unknownSubcommand("command", sub))
 	}
@@ -157,7 +159,7 @@ func (c *conn) replyCommands(names []string) {
 		if cmd := c.s.table[name]; cmd != nil {
 			c.replyCommand(cmd)
 		} else {
-			c.w.nullArray()
+			c.w.null()
 		}
 	}
 }

@@ -404,7 +404,7 @@ func parseFloat(b []byte) (*big.Float, bool) {
 		return nil, false
 	}
 	n, _, err := big.ParseFloat(string(b), 10, floatBits, big.ToNearestEven)
-	return n, err == nil
+	return n, err == nil && n.MantExp(nil) <= maxExponent && n.MantExp(nil) > -maxExponent
 }
 
 // formatFloat writes a number with at most 17 decimals and without an exponent.

@@ -40,7 +40,7 @@ func TestSet(t *testing.T) {
 			if c.before != "" {
 				d.set("k", c.before, 5000)
 			}
-			c.c.Op, c.c.Key = OpSet, []byte("k")
+			c.c.Op, c.c.Key, c.c.WantOld = OpSet, []byte("k"), true
 			r := d.do(c.c)
 			if r.Done != c.done || r.Found != (c.before != "") || string(r.Value) != c.before {
 				t.Errorf("done %v, old value %q (%v)", r.Done, r.Value, r.Found)

@@ -10,6 +10,7 @@ const (
 	memcached     = "memcached, lock"
 	files         = "files"
 	noSession     = "no session"
+	redis         = "redis" // asked by other clients than PHP
 )
 
 // contender is a way to keep sessions.
@@ -26,7 +27,7 @@ type contender struct {
 // The peers keep their connections, as coatcheck does. They wait for a lock for as long as it takes and ask
 // for it every 2 ms: with their defaults they give up early, and phpredis then goes on without the lock.
 func contenders(dir string) []contender {
-	redis := []string{
+	phpredis := []string{
 		"session.save_handler=redis",
 		fmt.Sprintf(`session.save_path="unix://%s/redis.sock?persistent=1"`, dir),
 	}
@@ -40,10 +41,10 @@ func contenders(dir string) []contender {
 			"redis.session.lock_retries=-1",
 			"redis.session.lock_wait_time=2000",
 			"redis.session.lock_expire=60",
-		}, redis...)},
+		}, phpredis...)},
 		{Name: redisUnlocked, pool: "redis", Settings: append([]string{
 			"redis.session.locking_enabled=0",
-		}, redis...)},
+		}, phpredis...)},
 		{Name: memcached, pool: "memcached", locks: true, Settings: []string{
 			"session.save_handler=memcached",
 			fmt.Sprintf("session.save_path=%s/memcached.sock:0", dir),

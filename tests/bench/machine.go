@@ -74,8 +74,8 @@ func (m *machine) start(ctx context.Context) (err error) {
 		pools = append(pools, socket("fpm-"+c.pool))
 	}
 	return errors.Join(
-		m.serve(ctx, []string{socket("coatcheck")}, filepath.Join(m.root, "bin/coatcheck"),
-			"serve", "--socket", socket("coatcheck"), "--data", "", "--log-level", "warn"),
+		m.serve(ctx, []string{socket("coatcheck"), socket("resp")}, filepath.Join(m.root, "bin/coatcheck"),
+			"serve", "--socket", socket("coatcheck"), "--data", "", "--resp", "unix:"+socket("resp"), "--log-level", "warn"),
 		m.serve(ctx, []string{socket("redis")}, "redis-server",
 			"--port", "0", "--unixsocket", socket("redis"), "--save", "", "--appendonly", "no", "--dir", m.dir),
 		m.serve(ctx, []string{socket("memcached")}, "memcached",

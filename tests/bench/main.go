@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -36,6 +37,7 @@ func run() (err error) {
 	flag.IntVar(&o.rounds, "rounds", 7, "how often each is taken")
 	flag.IntVar(&o.sessions, "sessions", 1_000_000, "how many sessions the memory suite stores")
 	flag.StringVar(&o.suite, "suite", "sessions", "what to measure: sessions, kv or memory")
+	flag.StringVar(&o.only, "only", "", "of the sessions suite only the measurements whose name contains this `TEXT`: cycle, handover, pages, distinct, shared, held")
 	flag.Parse()
 	if suites[o.suite] == nil {
 		return fmt.Errorf("-suite %q: it can be sessions, kv or memory", o.suite)
@@ -67,10 +69,20 @@ func run() (err error) {
 
 // options are what can be chosen.
 type options struct {
-	root, out, suite string
-	each             time.Duration
-	rounds           int
-	sessions         int
+	root, out, suite, only string
+	each                   time.Duration
+	rounds                 int
+	sessions               int
+}
+
+// values is what tests/bench/kv.sh measures.
+func values(ctx context.Context, m *machine) ([]*table, error) {
+	functions, err := kv(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	endpoint, err := resp(ctx, m)
+	return append(functions, endpoint...), err
 }
 
 // command is what asks for the same run again.
@@ -86,16 +98,26 @@ func (o options) command() string {
 
 // suites is the table of what can be measured.
 var suites = map[string]func(context.Context, *machine) ([]*table, error){
-	"sessions": sessions, "kv": kv, "memory": memory,
+	"sessions": sessions, "kv": values, "memory": memory,
 }
 
 // sessions is what `make bench` measures.
 func sessions(ctx context.Context, m *machine) ([]*table, error) {
 	var tables []*table
-	for _, measure := range []func(context.Context, *machine) (*table, error){
-		cycle, handover, distinctPages, sharedPages, heldPages,
+	for _, measurement := range []struct {
+		name string
+		take func(context.Context, *machine) (*table, error)
+	}{
+		{"cycle", cycle},
+		{"handover", handover},
+		{"pages, distinct", distinctPages},
+		{"pages, shared", sharedPages},
+		{"pages, held", heldPages},
 	} {
-		t, err := measure(ctx, m)
+		if !strings.Contains(measurement.name, m.only) {
+			continue
+		}
+		t, err := measurement.take(ctx, m)
 		if err != nil {
 			return nil, err
 		}

@@ -30,7 +30,7 @@ func memory(ctx context.Context, m *machine) ([]*table, error) {
 			"right after the last and 30 s later", m.sessions, sessionLen),
 		Command:  m.command(),
 		Figure:   "bytes/session",
-		Baseline: "redis",
+		Baseline: redis,
 		Lost:     "not kept",
 	}
 	var all []series
@@ -38,7 +38,7 @@ func memory(ctx context.Context, m *machine) ([]*table, error) {
 		name, server string
 		fill         func(context.Context, *machine) error
 	}{
-		{"redis", "redis-server", fillRedis},
+		{redis, "redis-server", fillRedis},
 		{coatcheck, "coatcheck", fillCoatcheck},
 	} {
 		fmt.Fprintf(os.Stderr, "memory: %s\n", f.name)

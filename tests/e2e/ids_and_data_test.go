@@ -103,10 +103,13 @@ func TestTheSavePathCarriesSettings(t *testing.T) {
 	check(t, holder.end(t).mustBeOK(t).number("n") == 1, "the prefix of the save_path is not heeded")
 }
 
+// large are settings for sessions of many mebibytes on a slow machine.
+var large = []string{"memory_limit=512M", "coatcheck.timeout_ms=60000"}
+
 func TestDataComeBackAsTheyWere(t *testing.T) {
 	t.Parallel()
 	const frame = 16 << 20
-	h := open(t, plan{ini: []string{"memory_limit=512M"}})
+	h := open(t, plan{ini: large})
 	for _, value := range []struct {
 		name, kind string
 		size       int
@@ -138,7 +141,7 @@ func (v *visitor) keeps(t *testing.T, kind string, size int) {
 
 func TestSixteenMebibytesFitIntoALargerFrame(t *testing.T) {
 	t.Parallel()
-	h := open(t, plan{ini: []string{"memory_limit=512M"}, daemon: []string{"COATCHECK_LIMITS_MAX_FRAME=17MiB"}})
+	h := open(t, plan{ini: large, daemon: []string{"COATCHECK_LIMITS_MAX_FRAME=17MiB"}})
 	h.visitor().keeps(t, "random", 16<<20)
 	h.awaitNoLocks()
 }
@@ -154,7 +157,7 @@ func TestDataAboveTheFrameLimitAreRefusedWithSizeAndLimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := plan{workers: 1, ini: []string{"memory_limit=512M"}}
+			p := plan{workers: 1, ini: large}
 			if limit.setting != "" {
 				p.daemon = []string{limit.setting}
 			}

@@ -260,7 +260,8 @@ func TestAThousandRoundsLeakNoDescriptorAndNoLock(t *testing.T) {
 	check(t, a.number("pid") == pid && a.number("rounds") == 1000 && a.number("n") == 1000, "the rounds: %s", a)
 	after := descriptors(t, pid)
 	t.Logf("1,000 rounds took %s; %d descriptors before, %d after", a.took.Round(time.Millisecond), before, after)
-	check(t, after == before, "%d descriptors before, %d after", before, after)
+	// One more or less is the connection of the request, which closes while we look.
+	check(t, after <= before+1, "%d descriptors before, %d after", before, after)
 	h.awaitNoLocks()
 }
 

@@ -4,15 +4,12 @@
 
 declare(strict_types=1);
 
-final class GarblingHandler extends SessionHandler
-{
+session_set_save_handler(new class extends SessionHandler {
     public function write(string $id, string $data): bool
     {
         return parent::write($id, 'these bytes are no session');
     }
-}
-
-session_set_save_handler(new GarblingHandler());
+});
 session_start();
 count_visit();
 session_write_close();

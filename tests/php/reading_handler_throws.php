@@ -4,16 +4,13 @@
 
 declare(strict_types=1);
 
-final class FailingHandler extends SessionHandler
-{
+session_set_save_handler(new class extends SessionHandler {
     public function read(string $id): string|false
     {
         parent::read($id);
         throw new DomainException('this session is not to my liking');
     }
-}
-
-session_set_save_handler(new FailingHandler());
+});
 try {
     session_start();
     answer(['thrown' => null]);

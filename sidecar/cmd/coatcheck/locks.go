@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -87,6 +89,10 @@ func (l *lister) watch(cmd *cobra.Command, interval time.Duration) error {
 }
 
 func printLocks(w io.Writer, locks []row) {
+	slices.SortFunc(locks, func(a, b row) int {
+		return cmp.Or(cmp.Compare(a.text("kind"), b.text("kind")), cmp.Compare(a.text("bucket"), b.text("bucket")),
+			cmp.Compare(a.text("name"), b.text("name")))
+	})
 	fmt.Fprintln(w, "KIND\tNAME\tBUCKET\tMODE\tPID\tSAPI\tSCRIPT\tHELD\tLEASE\tWAITERS\tFENCE")
 	for _, l := range locks {
 		for _, h := range l.rows("holders") {

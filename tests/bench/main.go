@@ -59,7 +59,11 @@ func run() (err error) {
 	}
 	defer func() { err = errors.Join(err, m.stop()) }()
 	r := newReport(ctx, m)
-	if r.Tables, err = suites[o.suite](ctx, m); err != nil {
+	r.Tables, err = suites[o.suite](ctx, m)
+	if ctx.Err() != nil {
+		return fmt.Errorf("given up: %w", context.Cause(ctx))
+	}
+	if err != nil {
 		return err
 	}
 	r.finish()

@@ -3,6 +3,7 @@ package locker
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coatcheck/coatcheck/sidecar/store"
@@ -37,12 +38,13 @@ type held struct {
 	cmd   store.Command // of the renewal
 	since time.Time
 	lease time.Duration
-	asked time.Time // when the client last asked for it itself, by acquiring or renewing; guarded by Client.mu
-	due   time.Time // of the next renewal; guarded by Client.mu
+	asked time.Time   // when the client last asked for it itself, by acquiring or renewing; guarded by Client.mu
+	due   time.Time   // of the next renewal; guarded by Client.mu
+	swept atomic.Bool // its client or request has ended, and it is being released
 }
 
 // Do has a command decided without waiting. An OpSessionOpen or OpLockAcquire finds the lock Busy also
-// when others queue for it.
+// when others queue for it, unless its token has it already.
 func (c *Client) Do(ctx context.Context, cmd *store.Command) (store.Result, error) {
 	switch cmd.Op {
 	case store.OpSessionOpen:
@@ -90,9 +92,7 @@ func (c *Client) try(ctx context.Context, cmd *store.Command) (store.Result, err
 	if c.l.isDraining() {
 		return store.Result{}, ErrShuttingDown
 	}
-	if c.l.queued(cmd) {
-		return c.look(ctx, cmd)
-	}
+	cmd.Queued = c.l.queued(cmd)
 	return c.attempt(ctx, cmd)
 }
 
@@ -107,8 +107,8 @@ func (c *Client) attempt(ctx context.Context, cmd *store.Command) (store.Result,
 	if err != nil || r.Status != store.OK || !bound {
 		return r, err
 	}
-	if !c.keep(cmd) {
-		c.lapse(&held{cmd: renewal(cmd)})
+	if !c.keep(ctx, cmd) {
+		c.lapse(&held{cmd: renewal(cmd), since: time.Now()})
 		return store.Result{}, ErrClosed
 	}
 	return r, nil
@@ -145,13 +145,13 @@ func heldNameOf(cmd *store.Command) heldName {
 	return heldName{name: nameOf(cmd), token: string(cmd.Token)}
 }
 
-// keep begins to renew a granted lock. It returns false when the client has closed.
-func (c *Client) keep(cmd *store.Command) bool {
+// keep begins to renew a granted lock. It returns false when the client has closed, or the request whose ctx it is has ended.
+func (c *Client) keep(ctx context.Context, cmd *store.Command) bool {
 	now := time.Now()
-	h := &held{cmd: renewal(cmd), since: now, asked: now, lease: time.Duration(cmd.Lease) * time.Millisecond}
+	h := &held{cmd: renewal(cmd), since: now, asked: now, lease: milliseconds(cmd.Lease)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
+	if c.closed || ctx.Err() != nil {
 		return false
 	}
 	n := heldNameOf(cmd)
@@ -246,6 +246,10 @@ func (c *Client) renew(n heldName, h *held) {
 		}
 		return
 	}
+	if h.swept.Load() { // the renewal may have overtaken the release and given a dead client its session's lock back
+		c.lapse(h)
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h.due = time.Now().Add(max(time.Millisecond, min(h.lease, left)/3))
@@ -298,7 +302,8 @@ func Short(s string) string {
 	return s[:shown] + "…"
 }
 
-// EndRequest releases the bound locks that the client's request left behind.
+// EndRequest releases the bound locks that the client's request left behind. The caller first cancels the
+// contexts of the request's waits: one that is being granted its lock is released too.
 func (c *Client) EndRequest() {
 	c.mu.Lock()
 	left := c.held
@@ -332,6 +337,7 @@ func (c *Client) shut() map[heldName]*held {
 
 func (c *Client) releaseAll(left map[heldName]*held) {
 	for _, h := range left {
+		h.swept.Store(true)
 		c.l.ended(h)
 		c.lapse(h)
 	}

@@ -1,6 +1,7 @@
 package locker
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -46,7 +47,7 @@ func (m *Metrics) waited(d time.Duration, r store.Result, err error) {
 	switch {
 	case errors.Is(err, ErrQueueFull):
 		outcome = "queue_full"
-	case errors.Is(err, ErrClosed), errors.Is(err, ErrShuttingDown):
+	case errors.Is(err, ErrClosed), errors.Is(err, ErrShuttingDown), errors.Is(err, context.Canceled):
 		outcome = "dropped"
 	case err != nil:
 		outcome = "failed"

@@ -105,10 +105,11 @@ func (c *Client) Wait(ctx context.Context, cmd *store.Command, wait time.Duratio
 func (c *Client) wait(ctx context.Context, cmd *store.Command, wait time.Duration) (store.Result, error) {
 	l, n := c.l, nameOf(cmd)
 	w, err := l.enqueue(n)
+	cmd.Queued = err != nil
 	if err != nil {
-		r, lookErr := c.look(ctx, cmd)
-		if lookErr != nil {
-			return r, lookErr
+		r, askErr := c.attempt(ctx, cmd)
+		if askErr != nil || r.Status != store.Busy {
+			return r, askErr
 		}
 		return r, err
 	}
@@ -148,18 +149,11 @@ func leaseLeft(now int64, h *store.Hold) time.Duration {
 	if h.Until == 0 {
 		return maxBackoff
 	}
-	return time.Duration(max(1, h.Until-now)) * time.Millisecond
+	return milliseconds(max(1, h.Until-now))
 }
 
-// look answers as a busy lock would, without asking for it.
-func (c *Client) look(ctx context.Context, cmd *store.Command) (store.Result, error) {
-	probe := *cmd
-	if cmd.Op == store.OpSessionOpen {
-		probe.Token = nil // take no lock
-	} else {
-		probe.Op = store.OpLockInfo
-	}
-	r, err := c.l.arb.Do(ctx, &probe)
-	r.Status = store.Busy
-	return r, err
+// milliseconds converts a number that may be too large for a Duration.
+func milliseconds(n int64) time.Duration {
+	const most = int64(1<<63-1) / int64(time.Millisecond)
+	return time.Duration(min(n, most)) * time.Millisecond
 }

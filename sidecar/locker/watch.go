@@ -2,6 +2,7 @@ package locker
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/coatcheck/coatcheck/sidecar/store"
@@ -39,13 +40,13 @@ func (c *Client) Watch(ctx context.Context, cmd *store.Command, version uint64, 
 }
 
 // errTimeUp ends a pause that nothing else ended.
-var errTimeUp = context.DeadlineExceeded
+var errTimeUp = errors.New("time is up")
 
 // pause waits for a change, or for the value to expire in left milliseconds (-1: never).
 func (c *Client) pause(ctx context.Context, change <-chan struct{}, timeUp *time.Timer, left int64) error {
 	var expiry <-chan time.Time
 	if left >= 0 {
-		t := time.NewTimer(time.Duration(left) * time.Millisecond)
+		t := time.NewTimer(milliseconds(left))
 		defer t.Stop()
 		expiry = t.C
 	}

@@ -47,6 +47,9 @@ type conn struct {
 	write sync.Mutex     // held while writing to nc
 	waits sync.WaitGroup // one for each request that waits
 	slots chan struct{}  // bounds waits
+
+	request context.Context    // of the waits; nil: none has begun in this PHP request
+	drop    context.CancelFunc // ends request
 }
 
 // peer is who the kernel says is at the other end.
@@ -252,12 +255,15 @@ func (c *conn) later(r *wire.Request, w *wait) error {
 	default:
 		return &wire.Error{Code: wire.Unavailable, Message: "too many requests of this connection wait already"}
 	}
-	id, method := r.ID, r.Method
+	if c.request == nil {
+		c.request, c.drop = context.WithCancel(context.Background())
+	}
+	ctx, id, method, unanswered := c.request, r.ID, r.Method, r.Notification
 	c.waits.Go(func() {
 		defer func() { <-c.slots }()
-		out, err := w.run(context.Background(), wire.BeginResponse(nil, id))
-		if errors.Is(err, locker.ErrClosed) {
-			return
+		out, err := w.run(ctx, wire.BeginResponse(nil, id))
+		if errors.Is(err, locker.ErrClosed) || errors.Is(err, context.Canceled) {
+			return // nobody is there for the answer any more
 		}
 		if err != nil {
 			out = wire.AppendError(nil, id, asError(err))
@@ -265,9 +271,19 @@ func (c *conn) later(r *wire.Request, w *wait) error {
 			out = wire.EndResponse(out, 0)
 		}
 		c.s.cfg.Metrics.count(method, err)
-		c.send(out)
+		if !unanswered {
+			c.send(out)
+		}
 	})
 	return nil
+}
+
+// dropWaits ends the waits of the PHP request that is over. They are not answered.
+func (c *conn) dropWaits() {
+	if c.request != nil {
+		c.drop()
+		c.request = nil
+	}
 }
 
 // command returns the connection's command, cleared, for a key in a bucket.

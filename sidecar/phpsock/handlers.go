@@ -103,6 +103,7 @@ func (c *conn) ping(_ *wire.Params, out []byte) ([]byte, error) {
 }
 
 func (c *conn) endRequest(_ *wire.Params, out []byte) ([]byte, error) {
+	c.dropWaits()
 	c.client.EndRequest()
 	return msgp.AppendNil(out), nil
 }

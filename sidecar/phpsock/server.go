@@ -41,9 +41,12 @@ type Server struct {
 	listener net.Listener
 	now      atomic.Uint32 // a phase
 
-	mu    sync.Mutex
-	conns map[*conn]struct{} // guarded by mu
-	wg    sync.WaitGroup     // one for each connection
+	stop sync.Once // of listening
+
+	mu     sync.Mutex
+	conns  map[*conn]struct{} // guarded by mu
+	closed bool               // guarded by mu
+	wg     sync.WaitGroup     // one for each connection
 }
 
 // phase is what a server is doing.
@@ -187,6 +190,11 @@ func (s *Server) accept(nc *net.UnixConn) {
 		return
 	}
 	s.mu.Lock()
+	if s.closed { // Close has ended all connections that it knew
+		s.mu.Unlock()
+		nc.Close()
+		return
+	}
 	full := len(s.conns) >= s.cfg.Connections
 	if !full {
 		s.conns[c] = struct{}{}
@@ -233,11 +241,13 @@ func (s *Server) Drain(ctx context.Context) {
 	}
 }
 
-// stopListening closes the listener and removes the socket, once.
+// stopListening removes the socket and closes the listener, once. The name goes first: when nobody listens on it any more,
+// another daemon may have taken it.
 func (s *Server) stopListening() {
-	if err := s.listener.Close(); err == nil {
+	s.stop.Do(func() {
 		os.Remove(s.cfg.Path)
-	}
+		s.listener.Close()
+	})
 }
 
 // Close ends the server and its connections. Locks that are held stay held until their leases end.
@@ -245,6 +255,7 @@ func (s *Server) Close() {
 	s.now.Store(uint32(draining))
 	s.stopListening()
 	s.mu.Lock()
+	s.closed = true
 	for c := range s.conns {
 		c.abandon()
 	}

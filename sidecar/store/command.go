@@ -124,6 +124,7 @@ type Command struct {
 
 	Touch, Release, KeepTTL, Shared, Bound bool
 	WantOld                                bool // the old value is wanted, so it must be a string
+	Queued                                 bool // others wait for the lock: it is granted to none but a token that has it already
 
 	packed []byte // Value, compressed
 

@@ -105,6 +105,9 @@ func (sh *shard) lock(c *Command) *lock {
 
 func (sh *shard) acquireLock(c *Command) Result {
 	l := sh.lock(c)
+	if c.Queued && (l == nil || l.find(c.Token) < 0) {
+		return l.busy()
+	}
 	if need := lockCost(len(c.Key), 1); l == nil && !sh.fits(c, need) {
 		return sh.full(c, need)
 	}
@@ -126,6 +129,14 @@ func (sh *shard) acquireLock(c *Command) Result {
 	l.shared = c.Shared
 	sh.settleLock(l)
 	return Result{Done: true, Fence: l.holds[own].fence}
+}
+
+// busy is the answer to those who must wait although the lock may be free; l may be nil.
+func (l *lock) busy() Result {
+	if l == nil {
+		return Result{Status: Busy}
+	}
+	return l.holds[0].busy()
 }
 
 // inTheWay returns the index of a hold that keeps the asker out, or -1. own is the asker's hold, or -1.

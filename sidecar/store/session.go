@@ -135,8 +135,13 @@ func (sh *shard) openSession(c *Command) Result {
 		// Whoever destroys the session from here on gets a higher stamp.
 		return x.record(Result{Fence: sh.next(c.Now)}, c.Now)
 	}
-	if x != nil && x.hold.live(c.Now) && !x.hold.is(c.Token) {
-		r := x.hold.busy()
+	held := x != nil && x.hold.live(c.Now)
+	mine := held && x.hold.is(c.Token)
+	if !mine && (held || c.Queued) {
+		r := Result{Status: Busy}
+		if held {
+			r = x.hold.busy()
+		}
 		r.Fence = sh.next(c.Now) // for those who go on without the lock
 		return x.record(r, c.Now)
 	}

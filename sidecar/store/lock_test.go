@@ -198,7 +198,7 @@ func TestListsOfLocks(t *testing.T) {
 	if n := len(d.do(Command{Op: OpListLocks, Limit: 3}).Locks); n != 3 {
 		t.Errorf("a list of at most 3 has %d", n)
 	}
-	held := d.do(Command{Op: OpListHeld, Limit: 100}).Locks
+	held := d.s.Apply(&Command{Op: OpListHeld, Now: d.now, Limit: 100}).Locks // of every tenant
 	sessions := 0
 	for _, l := range held {
 		if l.Session {
@@ -207,6 +207,9 @@ func TestListsOfLocks(t *testing.T) {
 	}
 	if len(held) != 12 || sessions != 1 {
 		t.Errorf("%d locks are held, %d of sessions; want 12 and 1", len(held), sessions)
+	}
+	if n := len(d.do(Command{Op: OpListHeld, Limit: 100}).Locks); n != 11 {
+		t.Errorf("the tenant lists %d held locks, want 11", n)
 	}
 	if n := len(d.do(Command{Op: OpListHeld, Limit: 5}).Locks); n != 5 {
 		t.Errorf("a list of at most 5 held locks has %d", n)

@@ -3,57 +3,81 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 )
 
 // The APIs of kv.php.
 const (
-	phpredis         = "phpredis"
-	memcachedClass   = "memcached"
-	apcu             = "APCu"
-	compareAndDelete = "lock" // the operation that not all of them offer
+	pipelined         = "coatcheck, pipeline"
+	phpredis          = "phpredis"
+	phpredisPipelined = "phpredis, pipeline"
+	memcachedClass    = "memcached"
+	apcu              = "APCu"
 )
 
-// kvAPIs returns what values can be kept with.
-func kvAPIs(m *machine) []contender {
-	apis := []contender{
-		{Name: coatcheck, Settings: []string{fmt.Sprintf("coatcheck.socket=%s/coatcheck.sock", m.dir)}},
-		{Name: phpredis},
-		{Name: memcachedClass},
+// operation is one of kv.php's, with the APIs that offer it.
+type operation struct {
+	name, what string
+	apis       []string
+	aim        func(*table) aim
+}
+
+var operations = []operation{
+	{
+		name: "get", what: "one value of 200 bytes", apis: []string{coatcheck, phpredis, memcachedClass, apcu},
+		aim: func(t *table) aim {
+			r := t.row(coatcheck).Ratio
+			return aim{"a get in at most 0.85 of phpredis' time (ratio)", r, r <= 0.85}
+		},
+	},
+	{
+		name: "get16", what: "16 values of 200 bytes, one by one and in one pipeline",
+		apis: []string{coatcheck, pipelined, phpredis, phpredisPipelined},
+		aim: func(t *table) aim {
+			r := t.row(pipelined).Ratio
+			return aim{"a pipeline of 16 gets in at most 0.15 of the time of 16 gets of phpredis (ratio)", r, r <= 0.15}
+		},
+	},
+	{name: "set", what: "one value of 200 bytes", apis: []string{coatcheck, phpredis, memcachedClass, apcu}},
+	{name: "incr", what: "a counter", apis: []string{coatcheck, phpredis, memcachedClass, apcu}},
+	{
+		name: "lock", what: "set if absent with an expiry, and delete if it still holds my token; memcached and APCu have no such deletion",
+		apis: []string{coatcheck, phpredis},
+	},
+}
+
+// contenders returns those who can do the operation here.
+func (o operation) contenders(m *machine) []contender {
+	var able []contender
+	for _, api := range o.apis {
+		if api == apcu && !m.apcu {
+			continue
+		}
+		able = append(able, contender{Name: api, Settings: []string{
+			"apc.enable_cli=1", fmt.Sprintf("coatcheck.socket=%s/coatcheck.sock", m.dir),
+		}})
 	}
-	if m.apcu {
-		apis = append(apis, contender{Name: apcu, Settings: []string{"apc.enable_cli=1"}})
-	}
-	return apis
+	return able
 }
 
 // kv measures single operations on values in one PHP process.
 func kv(ctx context.Context, m *machine) ([]*table, error) {
 	var tables []*table
-	for _, operation := range []struct{ name, what string }{
-		{"get", "one value of 200 bytes"},
-		{"set", "one value of 200 bytes"},
-		{"incr", "a counter"},
-		{compareAndDelete, "set if absent with an expiry, and delete if it still holds my token; memcached and APCu have no such deletion"},
-	} {
-		apis := kvAPIs(m)
-		if operation.name == compareAndDelete {
-			apis = slices.DeleteFunc(apis, func(c contender) bool { return c.Name == memcachedClass || c.Name == apcu })
-		}
-		title := "kv " + operation.name
-		all, err := interleave(ctx, m, title, apis, func(ctx context.Context, c contender, each time.Duration) (sample, error) {
-			return repeat(ctx, m, c, "kv.php", seconds(each), operation.name, c.Name, m.dir)
+	for _, o := range operations {
+		title := "kv " + o.name
+		all, err := interleave(ctx, m, title, o.contenders(m), func(ctx context.Context, c contender, each time.Duration) (sample, error) {
+			return repeat(ctx, m, c, "kv.php", seconds(each), o.name, c.Name, m.dir)
 		})
 		if err != nil {
 			return nil, err
 		}
 		tables = append(tables, newTable(all, table{
-			Title: title, What: operation.what,
-			Command:  fmt.Sprintf("php tests/bench/kv.php %s %s API DIR", seconds(m.each), operation.name),
+			Title: title, What: o.what,
+			Command:  fmt.Sprintf("php tests/bench/kv.php %s %s API DIR", seconds(m.each), o.name),
 			Figure:   "median, us",
 			Baseline: phpredis,
 			Lost:     "unexpected answers",
+			aim:      o.aim,
 		}))
 	}
 	return tables, nil

@@ -32,6 +32,10 @@ func memory(ctx context.Context, m *machine) ([]*table, error) {
 		Figure:   "bytes/session",
 		Baseline: redis,
 		Lost:     "not kept",
+		aim: func(t *table) aim {
+			r := t.row(coatcheck).Ratio
+			return aim{"a session of 1 KiB in at most 1.3 of Redis' resident memory (ratio)", r, r <= 1.3}
+		},
 	}
 	var all []series
 	for _, f := range []struct {

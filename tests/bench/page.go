@@ -24,7 +24,8 @@ func distinctPages(ctx context.Context, m *machine) (*table, error) {
 	floor := contender{Name: noSession, pool: "files", plain: true}
 	return pages(ctx, m, append([]contender{floor}, m.contenders...), "/session.php", cookies, table{
 		Title: "page, distinct cookies", Baseline: redisUnlocked,
-		aim: func(ours row) aim {
+		aim: func(t *table) aim {
+			ours := t.row(coatcheck)
 			return aim{"the locked page at no less than phpredis' speed without a lock (ratio)", ours.Ratio, ours.Ratio >= 1}
 		},
 		What: "a page that adds 1 to a number in its session; 8 visitors without a pause, 8 php-fpm workers, every visitor with sessions of its own",

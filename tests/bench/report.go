@@ -38,7 +38,7 @@ type table struct {
 	Lost     string `json:"lost"`     // what counts as lost
 	Rows     []row  `json:"rows"`
 
-	aim func(ours row) aim // what we set out to reach, if we did
+	aim func(*table) aim // what we set out to reach, if we did
 }
 
 // row is one contender in a table.
@@ -115,7 +115,7 @@ func (r *report) finish() {
 	r.LoadAfter = loadAverage()
 	for _, t := range r.Tables {
 		if t.aim != nil {
-			r.Aims = append(r.Aims, t.aim(t.row(coatcheck)))
+			r.Aims = append(r.Aims, t.aim(t))
 		}
 	}
 }

@@ -23,8 +23,9 @@ func resp(ctx context.Context, m *machine) ([]*table, error) {
 	var tables []*table
 	for _, pipeline := range []struct {
 		depth     int
-		perSecond int // about what can be asked in a second here: redis-benchmark counts requests, not time
-	}{{1, 30_000}, {16, 200_000}} {
+		perSecond int     // about what can be asked in a second here: redis-benchmark counts requests, not time
+		least     float64 // of Redis' speed: the aim
+	}{{1, 30_000, 0.8}, {16, 200_000, 1}} {
 		for _, operation := range []string{"get", "set", "incr"} {
 			title := fmt.Sprintf("resp %s, %d at a time", operation, pipeline.depth)
 			all, err := interleave(ctx, m, title, servers, func(ctx context.Context, c contender, each time.Duration) (sample, error) {
@@ -42,6 +43,10 @@ func resp(ctx context.Context, m *machine) ([]*table, error) {
 				Figure:   "requests/s",
 				Baseline: redis,
 				Lost:     "lost",
+				aim: func(t *table) aim {
+					r := t.row(coatcheck).Ratio
+					return aim{fmt.Sprintf("%s: at least %g of Redis' speed (ratio)", title, pipeline.least), r, r >= pipeline.least}
+				},
 			}))
 		}
 	}

@@ -64,8 +64,8 @@ func Start(cfg config.Config, version string, log *slog.Logger) (*App, error) {
 		registry: prometheus.NewRegistry(), failed: make(chan error, 4),
 	}
 	steps := []func() error{
-		a.startMetrics, a.startStore, a.startPool, a.startSocket, a.startAdmin, a.startJournal, a.startRESP,
-		a.startHousekeeping, a.startFront,
+		a.startMetrics, a.startStore, a.startPool, a.openSocket, a.startAdmin, a.startSocket, a.loadJournal,
+		a.startRESP, a.startHousekeeping, a.startFront,
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -148,6 +148,12 @@ func (a *App) startStore() error {
 			Dir: a.cfg.Data, Fsync: fsyncs[a.cfg.Journal.Fsync], Values: a.cfg.Journal.Values, Log: a.log,
 		}, state)
 		keeper = a.journal
+		a.onStop("journal", func() error { // after the sockets, for what is still committed there
+			if !a.loaded.Load() {
+				return nil
+			}
+			return a.journal.Close()
+		})
 	}
 	a.arbiter = arbiter.NewLocal(state, a.clock.Now, keeper)
 	a.locker = locker.New(a.arbiter, locker.Config{
@@ -161,8 +167,8 @@ func (a *App) startStore() error {
 // fsyncs are the values of journal.fsync.
 var fsyncs = map[string]journal.Fsync{"everysec": journal.EverySec, "always": journal.Always, "no": journal.Never}
 
-// startJournal brings back what was kept. Requests are answered with "starting" until it is done.
-func (a *App) startJournal() error {
+// loadJournal brings back what was kept. Requests are answered with "starting" until it is done.
+func (a *App) loadJournal() error {
 	if a.journal != nil {
 		if err := os.MkdirAll(a.cfg.Data, 0o700); err != nil {
 			return fmt.Errorf("make the data directory: %w", err)
@@ -170,7 +176,6 @@ func (a *App) startJournal() error {
 		if err := a.journal.Open(); err != nil {
 			return fmt.Errorf("data directory %s: %w", a.cfg.Data, err)
 		}
-		a.onStop("journal", a.journal.Close)
 	}
 	a.loaded.Store(true)
 	a.socket.Ready()
@@ -229,7 +234,8 @@ func (a *App) startPool() (err error) {
 	return err
 }
 
-func (a *App) startSocket() (err error) {
+// openSocket makes the socket. The admin pages tell of it, and stay until it is drained.
+func (a *App) openSocket() (err error) {
 	a.socket, err = phpsock.Listen(phpsock.Config{
 		Path: a.cfg.Socket, Mode: a.cfg.SocketMode, Group: a.cfg.SocketGroup, Tenant: defaultTenant,
 		MaxFrame: int(a.cfg.Limits.MaxFrame), Connections: a.cfg.Limits.Connections,
@@ -238,12 +244,19 @@ func (a *App) startSocket() (err error) {
 	if err != nil {
 		return err
 	}
-	a.run("socket", a.socket.Serve)
 	a.onStop("socket", func() error {
+		a.socket.Close()
+		return nil
+	})
+	return nil
+}
+
+func (a *App) startSocket() error {
+	a.run("socket", a.socket.Serve)
+	a.onStop("drain", func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), a.cfg.DrainTimeout)
 		defer cancel()
 		a.socket.Drain(ctx)
-		a.socket.Close()
 		return nil
 	})
 	return nil

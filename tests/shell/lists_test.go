@@ -34,6 +34,18 @@ func (h *house) locks() (list []lock) {
 	return list
 }
 
+// connections returns how many connections the daemon has, the one that asks included.
+func (h *house) connections() float64 {
+	h.t.Helper()
+	var status map[string]any
+	r := h.run("status", "--json")
+	if err := json.Unmarshal([]byte(r.out), &status); err != nil {
+		h.t.Fatalf("status --json: %s: %v", r, err)
+	}
+	n, _ := status["connections"].(float64)
+	return n
+}
+
 // visit opens a session, and leaves a record when it commits. Without a commit the lock stays held by the connection, which
 // ends with the test.
 func (h *house) visit(id, prefix string, commit bool) {

@@ -274,12 +274,50 @@ func TestACommandThatStaysIsKilledWithWhatItStarted(t *testing.T) {
 
 func TestTheDaemonsEndIsALoss(t *testing.T) {
 	h := open(t)
-	s, _ := h.holdLock("l", "--lease", "1h")
-	h.daemon.Process.Kill()
+	s, _ := h.holdLock("l", "--lease", "1s")
+	h.stop(syscall.SIGKILL)
 	s.expect("signal 15")
 	s.in.Close()
 	if code := s.code(); code != 76 {
 		t.Fatalf("exit code %d, want 76", code)
+	}
+}
+
+func TestADaemonThatForgotTheLockIsALoss(t *testing.T) {
+	h := open(t)
+	s, _ := h.holdLock("l", "--lease", "1h")
+	h.stop(syscall.SIGTERM)
+	h.start()
+	s.expect("signal 15")
+	s.in.Close()
+	if code := s.code(); code != 76 {
+		t.Fatalf("exit code %d, want 76", code)
+	}
+}
+
+func TestADaemonThatComesBackStillHasTheLock(t *testing.T) {
+	for _, end := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		t.Run(end.String(), func(t *testing.T) {
+			h := open(t)
+			h.stop(syscall.SIGTERM)
+			h.environment = []string{"COATCHECK_DATA=" + filepath.Join(h.dir, "data")}
+			h.start()
+			s, _ := h.holdLock("l", "--lease", "1h")
+			fence := h.locks()[0].Holders[0].Fence
+			h.stop(end)
+			h.start()
+			eventually(t, "the command has taken its lock up again", func() (bool, string) {
+				held := h.locks()
+				return len(held) == 1 && held[0].Holders[0].Fence == fence && h.connections() > 1, fmt.Sprint(held)
+			})
+			h.expect(75, "", "lock", "run", "l", "--", "true")
+			s.signal(syscall.SIGUSR1)
+			s.expect("signal 10") // and none before it
+			s.signal(syscall.SIGKILL)
+			eventually(t, "the lock is free, an hour before its lease ends", func() (bool, string) {
+				return len(h.locks()) == 0, fmt.Sprint(h.locks())
+			})
+		})
 	}
 }
 

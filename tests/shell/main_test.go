@@ -88,6 +88,8 @@ type house struct {
 	socket string
 	daemon *exec.Cmd
 	log    lockedBuffer
+
+	environment []string // of the daemon, beside ours
 }
 
 // open starts a daemon, with more variables in its environment. It ends with the test.
@@ -97,14 +99,8 @@ func open(t *testing.T, environment ...string) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, dir: dir, socket: filepath.Join(dir, "s")}
-	h.daemon = exec.Command(program, "serve", "--socket", h.socket)
-	h.daemon.Env = append(append(h.env(), "COATCHECK_DRAIN_TIMEOUT=100ms"), environment...)
-	h.daemon.Stderr = &h.log
-	h.daemon.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // should the tests themselves be killed
-	if err := h.daemon.Start(); err != nil {
-		t.Fatal(err)
-	}
+	h := &house{t: t, dir: dir, socket: filepath.Join(dir, "s"), environment: environment}
+	h.start()
 	t.Cleanup(func() {
 		h.daemon.Process.Signal(syscall.SIGCONT)
 		h.daemon.Process.Signal(syscall.SIGTERM)
@@ -114,11 +110,32 @@ func open(t *testing.T, environment ...string) *house {
 		}
 		os.RemoveAll(dir)
 	})
-	eventually(t, "the daemon answers", func() (bool, string) {
+	return h
+}
+
+// start starts the daemon and waits until it answers.
+func (h *house) start() {
+	h.t.Helper()
+	h.daemon = exec.Command(program, "serve", "--socket", h.socket)
+	h.daemon.Env = append(append(h.env(), "COATCHECK_DRAIN_TIMEOUT=100ms"), h.environment...)
+	h.daemon.Stderr = &h.log
+	h.daemon.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // should the tests themselves be killed
+	if err := h.daemon.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	eventually(h.t, "the daemon answers", func() (bool, string) {
 		r := h.run("ping")
 		return r.code == 0, r.String()
 	})
-	return h
+}
+
+// stop ends the daemon with a signal and waits for its end.
+func (h *house) stop(s syscall.Signal) {
+	h.t.Helper()
+	if err := h.daemon.Process.Signal(s); err != nil {
+		h.t.Fatal(err)
+	}
+	h.daemon.Wait()
 }
 
 // pause makes the daemon stand still, resume lets it go on.

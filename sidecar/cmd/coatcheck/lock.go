@@ -39,7 +39,7 @@ type hold struct {
 
 	client *client.Client
 	fence  uint64
-	since  time.Time // not later than the grant
+	sure   time.Time // the lock was ours a lease from here, at least
 }
 
 // newToken returns a token that nobody can guess and nobody has had.
@@ -80,7 +80,7 @@ func (h *hold) acquire(ctx context.Context, wait time.Duration) (err error) {
 func (h *hold) attempt(ctx context.Context, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait+h.timeout)
 	defer cancel()
-	h.since = time.Now()
+	asked := time.Now()
 	answer, err := h.client.Call(ctx, "lock.acquire", append(h.named(),
 		pair("bound", true), pair("shared", h.shared), pair("lease_ms", h.lease.Milliseconds()),
 		pair("wait_ms", wait.Milliseconds()), pair("script", h.script)))
@@ -88,7 +88,7 @@ func (h *hold) attempt(ctx context.Context, wait time.Duration) error {
 		return err
 	}
 	granted, _ := answer.(map[string]any)
-	h.fence = uint64(row(granted).number("fence"))
+	h.fence, h.sure = uint64(row(granted).number("fence")), asked
 	return nil
 }
 
@@ -111,33 +111,75 @@ func (h *hold) explain(err error, e *wire.Error, answered bool) error {
 // maxCheck is the longest time between two looks whether the lock is still held.
 const maxCheck = time.Second
 
+// errNotHeld is returned when the lock is not ours any more.
+var errNotHeld = errors.New("it was released by force, or its lease ran out")
+
 // keep renews the lock, at a third of its lease and at least every second, until ctx ends or the lock is lost. The
 // daemon renews it by itself too while the connection lives, but lock.max_hold ends that.
 func (h *hold) keep(ctx context.Context) error {
-	for sure := h.since; ; {
-		if err := h.client.Idle(ctx, min(h.lease/3, maxCheck)); err != nil {
-			return err
+	for {
+		err := h.client.Idle(ctx, min(h.lease/3, maxCheck))
+		if err == nil && ctx.Err() == nil {
+			err = h.renew(ctx)
 		}
-		if ctx.Err() != nil {
+		if _, answered := errors.AsType[*wire.Error](err); err != nil && !answered && !errors.Is(err, errNotHeld) {
+			err = h.resume(ctx, err)
+		}
+		switch {
+		case ctx.Err() != nil:
 			return nil
-		}
-		asked := time.Now()
-		if err := h.renew(ctx, sure.Add(h.lease)); err != nil {
+		case errors.Is(err, errNotHeld), err != nil && time.Since(h.sure) >= h.lease:
 			return err
 		}
-		sure = asked
 	}
 }
 
-// errNotHeld is returned when the daemon says that the lock is not ours any more.
-var errNotHeld = errors.New("it was released by force, or its lease ran out")
-
-// renew lengthens the lease. It gives up at its end, when the lock may be another's already.
-func (h *hold) renew(ctx context.Context, end time.Time) error {
-	ctx, cancel := context.WithDeadline(ctx, end)
+// renew lengthens the lease. It waits for the answer until the lease ends, when the lock may be another's already.
+func (h *hold) renew(ctx context.Context) error {
+	asked := time.Now()
+	ctx, cancel := context.WithDeadline(ctx, h.sure.Add(h.lease))
 	defer cancel()
 	_, err := h.client.Call(ctx, "lock.renew", append(h.named(), pair("lease_ms", h.lease.Milliseconds())))
 	if e, ok := errors.AsType[*wire.Error](err); ok && e.Code == wire.Refused {
+		return errNotHeld
+	}
+	if err == nil {
+		h.sure = asked
+	}
+	return err
+}
+
+// resume takes the lock up again over a new connection, when the daemon was started anew and has kept it. It tries until the
+// lease ends, and then returns why it had to.
+func (h *hold) resume(ctx context.Context, why error) error {
+	h.client.Close()
+	ctx, cancel := context.WithDeadline(ctx, h.sure.Add(h.lease))
+	defer cancel()
+	retry := time.NewTicker(retryAfter)
+	defer retry.Stop()
+	for {
+		if err := h.reattach(ctx); err == nil || errors.Is(err, errNotHeld) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return why
+		case <-retry.C:
+		}
+	}
+}
+
+// reattach asks for the lock with the token that holds it. Another fence says that the lock was free in between.
+func (h *hold) reattach(ctx context.Context) error {
+	c, err := h.dial(ctx)
+	if err != nil {
+		return err
+	}
+	h.client.Close()
+	h.client = c
+	fence := h.fence
+	err = h.attempt(ctx, 0)
+	if e, ok := errors.AsType[*wire.Error](err); ok && e.Code == wire.Busy || err == nil && h.fence != fence {
 		return errNotHeld
 	}
 	return err

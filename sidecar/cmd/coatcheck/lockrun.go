@@ -36,9 +36,9 @@ COATCHECK_FENCE, a number that grows with each grant: a database that compares i
 INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are passed to the command, but for those that the terminal has sent to both.
 
 The lock is renewed while the command runs, however long that is, and is free at once when this process dies, even by
-SIGKILL; the command then gets SIGTERM. When the lock is lost (released by force, or the daemon is stopped or does not answer for
-a whole lease), the command gets SIGTERM, and SIGKILL when it is still there after --grace. Without a controlling
-terminal, as under cron, the command has a process group of its own and these two reach all of it.
+SIGKILL; the command then gets SIGTERM. When the lock is lost (released by force, or the daemon does not answer for a whole
+lease, or has forgotten the lock in a restart), the command gets SIGTERM, and SIGKILL when it is still there after --grace.
+Without a controlling terminal, as under cron, the command has a process group of its own and these two reach all of it.
 
 Exits with the command's code, or with 128 and the number of the signal that it died of. Codes of our own:
 
@@ -140,10 +140,7 @@ func (r *lockRun) attend(cmd *cobra.Command, c *child) (lost error) {
 				c.endRest(kill)
 				return lost
 			}
-			if lost = <-kept; errors.Is(lost, context.Canceled) {
-				lost = nil
-			}
-			return lost
+			return <-kept
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
@@ -18,37 +19,32 @@ func (h *house) filesHandler() string {
 
 // endings are the ways in which a script ends before its last line; each says whether PHP still writes the session.
 var endings = []struct {
-	by      string
+	name    string
+	by      string // what end.php is told; empty: the name
 	written bool
 	signal  syscall.Signal // sent to the worker
 	pool    []string
 }{
-	{by: "exit", written: true},
-	{by: "die", written: true},
-	{by: "an uncaught exception", written: true},
-	{by: "a fatal error", written: true},
-	{by: "running out of memory", written: true},
-	{by: "max_execution_time", written: true},
-	{by: "being killed", signal: syscall.SIGKILL},
-	{by: "being killed", signal: syscall.SIGSEGV},
-	{by: "being killed", pool: []string{"request_terminate_timeout=1s"}},
+	{name: "exit", written: true},
+	{name: "die", written: true},
+	{name: "an uncaught exception", written: true},
+	{name: "a fatal error", written: true},
+	{name: "running out of memory", written: true},
+	{name: "max_execution_time", written: true},
+	{name: "kill -9", by: "being killed", signal: syscall.SIGKILL},
+	{name: "a segmentation fault", by: "being killed", signal: syscall.SIGSEGV},
+	{name: "request_terminate_timeout", by: "being killed", pool: []string{"request_terminate_timeout=1s"}},
 }
 
 func TestEveryEndingLeavesWhatPHPsOwnHandlerLeaves(t *testing.T) {
 	t.Parallel()
 	for _, e := range endings {
-		name := e.by
-		switch {
-		case e.signal != 0:
-			name += " by " + e.signal.String()
-		case e.pool != nil:
-			name += " by request_terminate_timeout"
-		}
-		t.Run(name, func(t *testing.T) {
+		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
 			h := open(t, plan{pool: e.pool})
-			files := endBy(t, h, h.filesHandler(), e.by, e.signal)
-			ours := endBy(t, h, "", e.by, e.signal)
+			by := cmp.Or(e.by, e.name)
+			files := endBy(t, h, h.filesHandler(), by, e.signal)
+			ours := endBy(t, h, "", by, e.signal)
 			h.awaitNoLocks()
 			t.Logf("stored: files %s, coatcheck %s; the next start took %s and %s",
 				files.stored, ours.stored, files.next, ours.next)
@@ -110,22 +106,9 @@ func killHolder(t *testing.T, h *house, waits bool) time.Duration {
 // Many sessions, two clients each, and a killer: every answer that says "stored" must be true, nothing may be stored
 // twice, and no lock may be left.
 func TestKilledWorkersLoseNothingThatWasAcknowledged(t *testing.T) {
-	const (
-		sessions = 50
-		abreast  = 2
-		kills    = 120
-	)
+	const kills = 120
 	h := open(t, plan{workers: 16})
-	var crowd []*marker
-	stop := make(chan struct{})
-	var clients sync.WaitGroup
-	for range sessions {
-		m := &marker{visitor: h.visitor()}
-		crowd = append(crowd, m)
-		for client := range abreast {
-			clients.Go(func() { m.markUntil(stop, client) })
-		}
-	}
+	crowd, leave := h.crowd(50, false)
 	for range kills {
 		eventually(t, 10*time.Second, "a worker is killed", func() (bool, string) {
 			pids := h.workers()
@@ -134,28 +117,58 @@ func TestKilledWorkersLoseNothingThatWasAcknowledged(t *testing.T) {
 			}
 			return syscall.Kill(pids[rand.IntN(len(pids))], syscall.SIGKILL) == nil, fmt.Sprint(pids)
 		})
-		served := totalAcknowledged(crowd)
-		eventually(t, 10*time.Second, "requests are served after a kill", func() (bool, string) {
-			return totalAcknowledged(crowd) >= served+10, fmt.Sprint(totalAcknowledged(crowd), " acknowledged")
-		})
+		awaitServed(t, crowd, 10)
 	}
-	close(stop)
-	clients.Wait()
-
-	lost, kept := 0, 0
-	for _, m := range crowd {
-		lost += m.unanswered
-		kept += m.verify(t)
-	}
+	leave()
+	lost, kept := verify(t, crowd)
 	t.Logf("%d sessions, %d workers killed: %d acknowledged, %d without an answer, %d stored",
-		sessions, kills, totalAcknowledged(crowd), lost, kept)
+		len(crowd), kills, acknowledged(crowd), lost, kept)
 	check(t, lost > 0, "no kill hit a request: the test shows nothing")
 	h.awaitNoLocks()
+}
+
+// crowd starts two clients on each of so many sessions. The caller calls leave, which waits for them.
+func (h *house) crowd(sessions int, lenient bool) (crowd []*marker, leave func()) {
+	stop := make(chan struct{})
+	var clients sync.WaitGroup
+	for range sessions {
+		m := &marker{visitor: h.visitor(), lenient: lenient}
+		crowd = append(crowd, m)
+		for client := range 2 {
+			clients.Go(func() { m.markUntil(stop, client) })
+		}
+	}
+	return crowd, func() {
+		close(stop)
+		clients.Wait()
+	}
+}
+
+// awaitServed waits until n more requests were acknowledged.
+func awaitServed(t *testing.T, crowd []*marker, n int) {
+	t.Helper()
+	before := acknowledged(crowd)
+	eventually(t, 10*time.Second, "requests are served again", func() (bool, string) {
+		now := acknowledged(crowd)
+		return now >= before+n, fmt.Sprint(now, " acknowledged, before ", before)
+	})
+}
+
+// verify compares what was acknowledged with what is stored, and returns how many requests had no answer and how many
+// marks are stored.
+func verify(t *testing.T, crowd []*marker) (unanswered, stored int) {
+	t.Helper()
+	for _, m := range crowd {
+		unanswered += m.unanswered
+		stored += m.verify(t)
+	}
+	return unanswered, stored
 }
 
 // marker is a visitor whose requests each leave a mark of their own in the session.
 type marker struct {
 	*visitor
+	lenient      bool // a request may also fail with a warning
 	mu           sync.Mutex
 	acknowledged []string // guarded by mu
 	unanswered   int      // guarded by mu
@@ -174,7 +187,7 @@ func (m *marker) markUntil(stop <-chan struct{}, client int) {
 		a := m.get("append.php?mark=" + mark)
 		m.mu.Lock()
 		switch {
-		case !a.ok():
+		case !a.ok(), m.lenient && a.warning() != "":
 			m.unanswered++
 		case a.fact("started") == true && a.fact("closed") == true && len(a.warnings()) == 0:
 			m.acknowledged = append(m.acknowledged, mark)
@@ -185,7 +198,7 @@ func (m *marker) markUntil(stop <-chan struct{}, client int) {
 	}
 }
 
-func totalAcknowledged(crowd []*marker) (n int) {
+func acknowledged(crowd []*marker) (n int) {
 	for _, m := range crowd {
 		m.mu.Lock()
 		n += len(m.acknowledged)
@@ -194,7 +207,7 @@ func totalAcknowledged(crowd []*marker) (n int) {
 	return n
 }
 
-// verify compares what was acknowledged with what is stored, and returns how many marks are.
+// verify returns how many of the visitor's marks are stored.
 func (m *marker) verify(t *testing.T) int {
 	t.Helper()
 	check(t, len(m.unexpected) == 0, "an answer that is neither a success nor a kill: %v", m.unexpected)

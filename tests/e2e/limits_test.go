@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -79,4 +80,23 @@ func TestWhenTheQueueIsFullTheNextIsToldAtOnce(t *testing.T) {
 	g.open()
 	first.end(t).mustBeOK(t)
 	second.end(t).mustBeOK(t)
+}
+
+func TestASessionReleasedByForceGoesToTheNextAndItsHolderIsRefused(t *testing.T) {
+	t.Parallel()
+	h := open(t, plan{})
+	v, g, nextGate := h.visitor(), h.gate(), h.gate()
+	holder := v.begin("count.php?until=" + g.path)
+	first := h.awaitHolder(v)
+	next := v.begin("count.php?until=" + nextGate.path)
+	h.awaitWaiters(1)
+	out, err := exec.Command(theStage.daemon, "sessions", "release", v.id, "--force", "--socket", h.socket).CombinedOutput()
+	check(t, err == nil, "coatcheck sessions release: %v: %s", err, out)
+	h.awaitNextHolder(v, first)
+	g.open()
+	holder.end(t).mustWarn(t, "is not written", "superseded")
+	nextGate.open()
+	next.end(t).mustBeOK(t)
+	check(t, v.stored(t, "") == `{"n":1}`, "the next holder's write is not what stands: %s", v.stored(t, ""))
+	h.awaitNoLocks()
 }

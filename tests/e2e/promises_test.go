@@ -237,6 +237,53 @@ func TestPromise5AFailureIsNeverAGuess(t *testing.T) {
 	check(t, failed.fact("started") == false, "a read failure is an empty session: %s", failed)
 }
 
+func TestPromise6AcknowledgedMeansKept(t *testing.T) {
+	t.Parallel()
+	t.Run("through kills of the daemon under load", func(t *testing.T) {
+		t.Parallel()
+		const kills = 5
+		// A lock whose holder heard nothing of its grant, or of its end, stays until its lease is over.
+		lease := []string{"coatcheck.lock_lease=1"}
+		h := open(t, plan{workers: 8, ini: lease, daemon: []string{"COATCHECK_DATA=@DIR@/data"}})
+		crowd, leave := h.crowd(10, true)
+		for range kills {
+			awaitServed(t, crowd, 20)
+			h.daemon.kill()
+			h.startDaemon()
+		}
+		awaitServed(t, crowd, 20)
+		leave()
+		lost, kept := verify(t, crowd)
+		t.Logf("%d kills of the daemon: %d acknowledged, %d failed or without an answer, %d stored",
+			kills, acknowledged(crowd), lost, kept)
+	})
+	t.Run("detached locks too", func(t *testing.T) {
+		t.Parallel()
+		h := open(t, plan{daemon: []string{"COATCHECK_DATA=@DIR@/data"}})
+		h.call("lock.acquire", `{"name":"job","token":"mine"}`).mustBeOK(t)
+		h.daemon.kill()
+		h.startDaemon()
+		stranger := h.call("lock.acquire", `{"name":"job","token":"another"}`)
+		check(t, stranger.text("exception") == `Coatcheck\BusyException`, "the lock was granted anew: %s", stranger)
+		own := h.call("lock.release", `{"name":"job","token":"mine"}`).mustBeOK(t)
+		check(t, own.fact("result") == true, "the lock is gone: %s", own)
+	})
+	t.Run("a request whose daemon was restarted meanwhile still writes", func(t *testing.T) {
+		t.Parallel()
+		h := open(t, plan{daemon: []string{"COATCHECK_DATA=@DIR@/data"}})
+		v, g := h.visitor(), h.gate()
+		v.get("count.php").mustBeOK(t)
+		slow := v.begin("count.php?until=" + g.path)
+		h.awaitHolder(v)
+		h.daemon.kill()
+		h.startDaemon()
+		g.open()
+		check(t, slow.end(t).mustBeOK(t).number("n") == 2, "the slow request did not count from 1")
+		h.awaitNoLocks()
+		check(t, v.stored(t, "") == `{"n":2}`, "its write was lost: %s", v.stored(t, ""))
+	})
+}
+
 func TestPromise7SessionsAndLocksAreNeverEvicted(t *testing.T) {
 	t.Parallel()
 	t.Run("by a flush of the cache", func(t *testing.T) {

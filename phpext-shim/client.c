@@ -386,7 +386,11 @@ bool coat_exchange(coat_batch *batch, coat_reply_function reply, void *context, 
 	err->kind = COAT_ERROR_NONE;
 	coat_attempts(&run);
 	coat_buffer_trim(&batch->conn->out);
-	coat_buffer_trim(&batch->conn->in);
+	if (batch->conn->in_taken == batch->conn->in.length) { /* else the next exchange finds something it did not ask for */
+		batch->conn->in.length = 0;
+		batch->conn->in_taken = 0;
+		coat_buffer_trim(&batch->conn->in);
+	}
 	return err->kind == COAT_ERROR_NONE;
 }
 

@@ -24,6 +24,9 @@ for needed in "$COATCHECK_EXTENSION:build.sh" "$COATCHECK_DAEMON:make build" "$r
 	}
 done
 
+# run-tests has valgrind follow child processes. PHP's are worth it, the daemon and the shell are not.
+export VALGRIND_OPTS='--trace-children-skip=*/coatcheck,*/sh,*/rm'
+
 # In a copy, because run-tests writes beside the tests.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

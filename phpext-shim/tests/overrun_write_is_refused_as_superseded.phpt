@@ -33,5 +33,5 @@ Warning: session_write_close(): Failed to write session data (coatcheck). Please
 NULL
 int(1)
 C: bool(false)
-string(9) "by|s:1:"B";"
+string(11) "by|s:1:"B";"
 int(0)

@@ -16,21 +16,25 @@ func (s *Store) batch(c *Command) Result {
 			involved[shardOf(b.Key)] = true
 		}
 	}
+	var held []*shard
 	for i := range involved {
 		if involved[i] {
 			s.shards[i].mu.Lock()
 			defer s.shards[i].mu.Unlock()
+			held = append(held, &s.shards[i])
 		}
 	}
 	if c.If == IfAbsent && !s.allAbsent(c) {
 		return Result{}
 	}
 	r := Result{Done: true, Changed: true, Batch: make([]Result, len(c.Batch))}
-	for i := range c.Batch {
-		b := &c.Batch[i]
-		b.Now = c.Now
-		r.Batch[i] = s.step(b)
-	}
+	s.together(held, func() {
+		for i := range c.Batch {
+			b := &c.Batch[i]
+			b.Now = c.Now
+			r.Batch[i] = s.step(b)
+		}
+	})
 	return r
 }
 
@@ -68,7 +72,9 @@ func (s *Store) rename(c *Command) Result {
 		second.mu.Lock()
 		defer second.mu.Unlock()
 	}
-	return s.move(c, &s.shards[from], &s.shards[to])
+	var r Result
+	s.together([]*shard{first, second}, func() { r = s.move(c, &s.shards[from], &s.shards[to]) })
+	return r
 }
 
 // move renames between two shards, which are held.

@@ -31,12 +31,22 @@ const (
 	recFlush
 	recLock
 	recLockGone
+	recTogether // records, each with its length before it: all of them happened in one step
+	recNoValues // from here on no values are kept: those before it are gone
 )
 
 // IsCache says whether a record is about values, which can be left out of a journal.
 func IsCache(record []byte) bool {
+	if len(record) > 0 && recordKind(record[0]) == recTogether {
+		r := &reader{b: record[1:]}
+		return IsCache(r.bytes()) // steps on several keys are steps on values
+	}
 	return len(record) > 0 && recordKind(record[0]) >= recValue && recordKind(record[0]) <= recFlush
 }
+
+// NoValues is a record to be put where a journal begins to leave values out. Without it, values from before would
+// come back later, older than what was acknowledged meanwhile.
+func NoValues() []byte { return []byte{byte(recNoValues)} }
 
 // ErrRecord is returned for bytes that are not a record of this version.
 var ErrRecord = errors.New("not a record")
@@ -51,8 +61,12 @@ func (sh *shard) note(encode func(b []byte) []byte) {
 		return
 	}
 	sh.buf = encode(sh.buf[:0])
-	sh.store.sink(sh.buf)
 	sh.changed = true
+	if sh.step != nil {
+		sh.step.add(sh.buf)
+	} else {
+		sh.store.sink(sh.buf)
+	}
 	if cap(sh.buf) > maxScratch {
 		sh.buf = nil
 	}
@@ -60,6 +74,35 @@ func (sh *shard) note(encode func(b []byte) []byte) {
 
 // maxScratch is the largest buffer that a shard keeps for encoding.
 const maxScratch = 16 << 10
+
+// step collects the records of a step on several keys, which must be replayed all or none: half a rename would lose the value.
+type step struct{ record []byte }
+
+func (g *step) add(record []byte) {
+	if len(g.record) == 0 {
+		g.record = append(g.record, byte(recTogether))
+	}
+	g.record = appendBytes(g.record, record)
+}
+
+// together has the records that f makes in some shards, which are held, replayed all or none.
+func (s *Store) together(shards []*shard, f func()) {
+	if s.sink == nil {
+		f()
+		return
+	}
+	g := &step{}
+	for _, sh := range shards {
+		sh.step = g
+	}
+	f()
+	for _, sh := range shards {
+		sh.step = nil
+	}
+	if len(g.record) > 0 {
+		s.sink(g.record)
+	}
+}
 
 func appendBytes[T string | []byte](b []byte, v T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
@@ -112,21 +155,47 @@ func (x *session) encode(b []byte, withData bool) []byte {
 }
 
 func (v *value) encode(b []byte) []byte {
-	kind := recValue
-	if v.hash != nil {
-		kind = recHash
-	}
-	b = appendKey(kind, b, v.space.name, v.key)
-	b = binary.AppendVarint(b, v.at)
-	b = binary.AppendUvarint(b, v.stamp)
 	if v.hash == nil {
+		b = v.encodeHead(recValue, b)
 		return appendBytes(binary.AppendUvarint(b, uint64(v.plain)), v.data)
 	}
-	b = binary.AppendUvarint(b, uint64(len(v.hash)))
+	b = binary.AppendUvarint(v.encodeHead(recHash, b), uint64(len(v.hash)))
 	for _, field := range slices.Sorted(maps.Keys(v.hash)) {
 		b = appendBytes(appendBytes(b, field), v.hash[field])
 	}
 	return b
+}
+
+func (v *value) encodeHead(kind recordKind, b []byte) []byte {
+	b = appendKey(kind, b, v.space.name, v.key)
+	return binary.AppendUvarint(binary.AppendVarint(b, v.at), v.stamp)
+}
+
+// piece is how many bytes of a hash's fields go into one record of a snapshot, about: a hash may be larger than any record should be.
+const piece = 1 << 20
+
+// image calls put with the records that make up the value, encoded into b: one, or several for a large hash.
+func (v *value) image(b []byte, put func([]byte)) {
+	if v.hash == nil || v.cost <= piece {
+		put(v.encode(b))
+		return
+	}
+	put(binary.AppendUvarint(v.encodeHead(recHash, b), 0))
+	var pairs [][]byte
+	size := 0
+	flush := func() {
+		put(v.encodeFields(recFields, b, pairs))
+		pairs, size = pairs[:0], 0
+	}
+	for field, data := range v.hash {
+		pairs = append(pairs, []byte(field), data)
+		if size += len(field) + len(data); size >= piece {
+			flush()
+		}
+	}
+	if len(pairs) > 0 {
+		flush()
+	}
 }
 
 // encodeFields is the record of a change to some fields: names, or names and values in turn.
@@ -182,7 +251,7 @@ func (s *Store) Snapshot(shard int, emit func(record []byte)) {
 			put(l.encode(b[:0]))
 		}
 		for _, v := range sp.bucket.list {
-			put(v.encode(b[:0]))
+			v.image(b[:0], put)
 		}
 	}
 }
@@ -265,9 +334,15 @@ func (r *reader) hold() hold {
 func (s *Store) Restore(record []byte) error {
 	r := &reader{b: record}
 	kind := recordKind(r.byte())
-	if kind == recShard {
+	switch kind {
+	case recShard:
 		s.restoreShard(r)
 		return r.err
+	case recTogether:
+		return s.restoreTogether(r)
+	case recNoValues:
+		s.dropValues()
+		return nil
 	}
 	c := &Command{Space: Space{Tenant: string(r.bytes()), Bucket: string(r.bytes())}, Key: r.bytes()}
 	if r.err != nil {
@@ -311,6 +386,32 @@ func (s *Store) restoreShard(r *reader) {
 	sh.stamp, sh.forgotten, sh.removed = max(sh.stamp, stamp), max(sh.forgotten, forgotten), removed
 }
 
+func (s *Store) restoreTogether(r *reader) error {
+	for len(r.b) > 0 {
+		record := r.bytes()
+		if len(record) > 0 && recordKind(record[0]) == recTogether {
+			r.fail("a step is within a step")
+		}
+		if r.err != nil {
+			return r.err
+		}
+		if err := s.Restore(record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropValues drops every value, as if it had never been.
+func (s *Store) dropValues() {
+	s.each(func(sh *shard) bool {
+		for _, sp := range slices.Clone(sh.order) { // a space that becomes empty leaves it
+			sh.empty(sp, sh.stamp)
+		}
+		return true
+	})
+}
+
 func (s *Store) restoreFlush(r *reader, c *Command) error {
 	stamp := r.uint()
 	if r.err == nil {
@@ -350,6 +451,9 @@ func (sh *shard) restoreSession(r *reader, c *Command, kind recordKind) {
 	if x == nil {
 		x = &session{space: sp, key: string(c.Key)}
 		sp.sessions[x.key] = x
+	}
+	if known := max(x.grant, x.destroyed); max(image.grant, image.destroyed) < known {
+		sh.forgotten = max(sh.forgotten, known) // an entry whose time was up made room for this one without a record
 	}
 	x.expiresAt, x.grant, x.destroyed, x.tombstone = image.expiresAt, image.grant, image.destroyed, image.tombstone
 	sh.setHold(x, image.hold)

@@ -54,6 +54,14 @@ func TestReplayedRecordsGiveTheSameStore(t *testing.T) {
 		for i := range 3000 {
 			now += int64(rnd.IntN(100))
 			switch rnd.IntN(200) {
+			case 2:
+				batch := &Command{Op: OpBatch, Now: now, Space: Space{Tenant: "t"}}
+				for range 4 {
+					b := anyCommand(rnd, now)
+					b.Op, b.Space = Op(int(OpSet)+rnd.IntN(2)), batch.Space
+					batch.Batch = append(batch.Batch, *b)
+				}
+				original.Apply(batch)
 			case 0:
 				original.Apply(&Command{Op: OpFlush, Now: now, Space: Space{Tenant: "t"}})
 			case 1:
@@ -111,6 +119,93 @@ func at(list [][]byte, i int) []byte {
 		return list[i]
 	}
 	return nil
+}
+
+// TestAStepOnSeveralKeysIsOneRecord: a daemon that dies in the middle of writing has all of the step or nothing.
+func TestAStepOnSeveralKeysIsOneRecord(t *testing.T) {
+	s := New(Limits{})
+	var log [][]byte
+	s.OnChange(func(record []byte) { log = append(log, bytes.Clone(record)) })
+	set := func(key, value string) Command {
+		return Command{Op: OpSet, Key: []byte(key), Value: []byte(value)}
+	}
+	first := set("a", "kept")
+	s.Apply(&first)
+	steps := []*Command{
+		{Op: OpRename, Key: []byte("a"), NewKey: []byte("b")},
+		{Op: OpBatch, Batch: []Command{set("c", "1"), set("d", "2"), {Op: OpFlush}, set("e", "3")}},
+	}
+	for i, c := range steps {
+		s.Apply(c)
+		if len(log) != i+2 {
+			t.Fatalf("step %d: there are %d records", i, len(log))
+		}
+		if !IsCache(log[i+1]) {
+			t.Errorf("step %d: its record is not about values", i)
+		}
+	}
+	for upTo, want := range map[int][]string{1: {"a"}, 2: {"b"}, 3: {"e"}} {
+		replayed := New(Limits{})
+		restore(t, replayed, log[:upTo])
+		for _, key := range []string{"a", "b", "c", "d", "e"} {
+			if got := replayed.Apply(&Command{Op: OpGet, Key: []byte(key)}).Found; got != slices.Contains(want, key) {
+				t.Errorf("after %d records, %s is there: %t", upTo, key, got)
+			}
+		}
+	}
+}
+
+// TestALargeHashIsSnapshotInPieces: no record grows with the number of a hash's fields.
+func TestALargeHashIsSnapshotInPieces(t *testing.T) {
+	s, restored := New(Limits{}), New(Limits{})
+	const fields = 5000
+	for i := range fields {
+		s.Apply(&Command{Op: OpHashSet, Key: []byte("h"), Pairs: [][]byte{fmt.Append(nil, i), bytes.Repeat([]byte("x"), 1000)}})
+	}
+	for shard := range Shards {
+		s.Snapshot(shard, func(record []byte) {
+			if len(record) > 2*piece {
+				t.Errorf("a record has %d bytes", len(record))
+			}
+			restore(t, restored, [][]byte{record})
+		})
+	}
+	want, got := s.Apply(&Command{Op: OpHashAll, Key: []byte("h")}), restored.Apply(&Command{Op: OpHashAll, Key: []byte("h")})
+	if got.N != fields || !slices.Equal(got.Keys, want.Keys) || !slices.EqualFunc(got.Values, want.Values, bytes.Equal) {
+		t.Errorf("%d fields came back", got.N)
+	}
+}
+
+// TestWhereValuesAreLeftOutOlderOnesDoNotComeBack: sessions stay.
+func TestWhereValuesAreLeftOutOlderOnesDoNotComeBack(t *testing.T) {
+	s := New(Limits{})
+	s.Apply(&Command{Op: OpSet, Key: []byte("k"), Value: []byte("old")})
+	s.Apply(&Command{Op: OpSessionCommit, Key: []byte("sid"), Value: []byte("data"), TTL: 1000})
+	restore(t, s, [][]byte{NoValues()})
+	if st := s.Apply(&Command{Op: OpStats}).Stats; st.Values != 0 || st.Sessions != 1 {
+		t.Errorf("there are %d values and %d sessions", st.Values, st.Sessions)
+	}
+}
+
+// TestPromise3HoldsAcrossAReplay: a writer whose entry was forgotten, and replaced by a write without a lock, is refused
+// after a replay too.
+func TestPromise3HoldsAcrossAReplay(t *testing.T) {
+	s, replayed := New(Limits{}), New(Limits{})
+	var log [][]byte
+	s.OnChange(func(record []byte) { log = append(log, bytes.Clone(record)) })
+	start := int64(1_700_000_000_000)
+	late := s.Apply(&Command{Op: OpSessionOpen, Now: start, Key: []byte("sid"), Token: []byte("late"), Lease: 1000})
+	after := start + 1000 + remember
+	s.Apply(&Command{Op: OpSessionCommit, Now: after, Key: []byte("sid"), Value: []byte("newer"), TTL: 9999})
+	restore(t, replayed, log)
+	for name, s := range map[string]*Store{"original": s, "replayed": replayed} {
+		r := s.Apply(&Command{
+			Op: OpSessionCommit, Now: after + 1, Key: []byte("sid"), Token: []byte("late"), Fence: late.Fence, Value: []byte("stale"), TTL: 9999,
+		})
+		if r.Status != Refused {
+			t.Errorf("%s: the stale write was accepted: %+v", name, r)
+		}
+	}
 }
 
 // FuzzRestore: whatever the bytes, they are a record or are refused; nothing panics.

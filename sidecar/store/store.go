@@ -55,6 +55,7 @@ type shard struct {
 	random uint64 // the state of pick
 
 	buf     []byte // where records are encoded
+	step    *step  // where they go during a step on several keys; nil: to the sink
 	changed bool   // a record was made since it was last false
 
 	_ [64]byte // shards of neighbouring index share no cache line

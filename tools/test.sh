@@ -26,8 +26,8 @@ readonly SKIPPED=77
 run_static() { tools/static.sh; }
 run_units() { CGO_ENABLED=1 go test -race -timeout 8m ./sidecar/...; }
 run_fuzz() { tools/fuzz.sh; }
-run_extension() { phpext-shim/test.sh; }
-run_memory() { phpext-shim/test.sh --valgrind; }
+run_extension() { JOBS=$(nproc) phpext-shim/test.sh; }
+run_memory() { JOBS=$(nproc) phpext-shim/test.sh --valgrind; }
 run_end-to-end() { go test -count=1 -timeout 10m ./tests/...; }
 run_docker() { docker/test.sh; }
 

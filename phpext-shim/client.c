@@ -386,7 +386,7 @@ bool coat_exchange(coat_batch *batch, coat_reply_function reply, void *context, 
 	err->kind = COAT_ERROR_NONE;
 	coat_attempts(&run);
 	coat_buffer_trim(&batch->conn->out);
-	if (batch->conn->in_taken == batch->conn->in.length) { /* else the next exchange finds something it did not ask for */
+	if (batch->conn->in_taken == batch->conn->in.length) {
 		batch->conn->in.length = 0;
 		batch->conn->in_taken = 0;
 		coat_buffer_trim(&batch->conn->in);

@@ -56,7 +56,7 @@ type conn struct {
 type peer struct{ pid, uid int }
 
 func newConn(s *Server, nc *net.UnixConn) (*conn, error) {
-	socket, err := newSocket(nc)
+	socket, err := newSocket(nc, s.patience)
 	if err != nil {
 		return nil, err
 	}

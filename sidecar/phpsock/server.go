@@ -40,6 +40,7 @@ type Server struct {
 	locker   *locker.Locker
 	listener net.Listener
 	now      atomic.Uint32 // a phase
+	patience time.Duration // how long a client may take to accept an answer
 
 	stop sync.Once // of listening
 
@@ -72,7 +73,9 @@ func Listen(cfg Config, l *locker.Locker) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{cfg: cfg, locker: l, listener: listener, conns: make(map[*conn]struct{})}, nil
+	return &Server{
+		cfg: cfg, locker: l, listener: listener, patience: writeTimeout, conns: make(map[*conn]struct{}),
+	}, nil
 }
 
 // RemoveStale removes the socket file of a daemon that did not end cleanly.

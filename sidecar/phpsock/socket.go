@@ -17,6 +17,8 @@ import (
 type socket struct {
 	nc  *net.UnixConn
 	raw syscall.RawConn
+	// patience is how long the peer may take to accept an answer.
+	patience time.Duration
 
 	in, out  transfer
 	tryRead  func(fd uintptr) bool // method values, made once
@@ -31,12 +33,12 @@ type transfer struct {
 	deadline bool // was set
 }
 
-func newSocket(nc *net.UnixConn) (*socket, error) {
+func newSocket(nc *net.UnixConn, patience time.Duration) (*socket, error) {
 	raw, err := nc.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	s := &socket{nc: nc, raw: raw}
+	s := &socket{nc: nc, raw: raw, patience: patience}
 	s.tryRead, s.tryWrite = s.readNow, s.writeNow
 	return s, nil
 }
@@ -94,7 +96,7 @@ func (s *socket) writeNow(fd uintptr) bool {
 		case errno == syscall.EAGAIN:
 			if !s.out.deadline {
 				s.out.deadline = true
-				s.nc.SetWriteDeadline(time.Now().Add(writeTimeout))
+				s.nc.SetWriteDeadline(time.Now().Add(s.patience))
 			}
 			return false
 		case errno != 0:

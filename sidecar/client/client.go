@@ -37,8 +37,10 @@ func Dial(ctx context.Context, path, name string) (*Client, error) {
 	}
 	c := &Client{path: path, nc: nc, maxFrame: wire.DefaultMaxFrame}
 	answer, err := c.Call(ctx, "hello", wire.Pairs{
-		{Key: "version", Value: wire.Version}, {Key: "client", Value: name},
-		{Key: "pid", Value: os.Getpid()}, {Key: "sapi", Value: name},
+		{Key: "version", Value: wire.Version},
+		{Key: "client", Value: name},
+		{Key: "pid", Value: os.Getpid()},
+		{Key: "sapi", Value: name},
 	})
 	if err != nil {
 		nc.Close()

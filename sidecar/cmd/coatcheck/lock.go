@@ -117,7 +117,7 @@ var errNotHeld = errors.New("it was released by force, or its lease ran out")
 // keep renews the lock, at a third of its lease and at least every second, until ctx ends or the lock is lost. The
 // daemon renews it by itself too while the connection lives, but lock.max_hold ends that.
 func (h *hold) keep(ctx context.Context) error {
-	for {
+	for ctx.Err() == nil {
 		err := h.client.Idle(ctx, min(h.lease/3, maxCheck))
 		if err == nil && ctx.Err() == nil {
 			err = h.renew(ctx)
@@ -125,13 +125,12 @@ func (h *hold) keep(ctx context.Context) error {
 		if _, answered := errors.AsType[*wire.Error](err); err != nil && !answered && !errors.Is(err, errNotHeld) {
 			err = h.resume(ctx, err)
 		}
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, errNotHeld), err != nil && time.Since(h.sure) >= h.lease:
+		lost := errors.Is(err, errNotHeld) || err != nil && time.Since(h.sure) >= h.lease
+		if lost && ctx.Err() == nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // renew lengthens the lease. It waits for the answer until the lease ends, when the lock may be another's already.
@@ -189,11 +188,8 @@ func (h *hold) reattach(ctx context.Context) error {
 // connection releases the lock as well.
 func (h *hold) release(ctx context.Context) (held bool) {
 	answer, err := h.call(ctx, h.client, "lock.release", h.named())
-	if err != nil {
-		return true
-	}
 	held, _ = answer.(bool)
-	return held
+	return held || err != nil
 }
 
 // close closes the connection, if there is one.

@@ -181,7 +181,7 @@ func (r *lockRun) start(cmd *cobra.Command, command []string) (*child, error) {
 	}
 	go func() {
 		defer close(c.ended)
-		c.cmd.Wait() // what it returns is in ProcessState
+		_ = c.cmd.Wait() // what it returns is in ProcessState
 	}()
 	return c, nil
 }
@@ -202,7 +202,7 @@ func (c *child) pass(s os.Signal) {
 			return
 		}
 	}
-	c.cmd.Process.Signal(s) // it may have ended; then there is nobody to tell
+	_ = c.cmd.Process.Signal(s) // it may have ended; then there is nobody to tell
 }
 
 // inForeground says whether the terminal sends its signals to our process group, and so to the command.
@@ -217,10 +217,10 @@ func (c *child) inForeground() bool {
 // end sends a signal that is meant to end the command, and all it has started when it has a group of its own.
 func (c *child) end(s syscall.Signal) {
 	if c.group {
-		syscall.Kill(-c.cmd.Process.Pid, s)
+		_ = syscall.Kill(-c.cmd.Process.Pid, s) // there may be none left
 		return
 	}
-	c.cmd.Process.Signal(s)
+	_ = c.cmd.Process.Signal(s) // it may have ended
 }
 
 // endRest waits until nothing is left of the command's group, and kills what is when time is up.

@@ -198,9 +198,9 @@ func (c *conn) serveFrame(frame []byte) error {
 	if err == nil {
 		c.out, err = c.call(r, c.out)
 	}
-	var w *wait
+	w, waits := err.(*wait) // as handlers return it
 	switch {
-	case errors.As(err, &w):
+	case waits:
 		c.out = c.out[:start]
 		err = c.later(r, w)
 		if err != nil {
@@ -211,7 +211,7 @@ func (c *conn) serveFrame(frame []byte) error {
 	default:
 		c.out = wire.EndResponse(c.out, start)
 	}
-	if w == nil || err != nil {
+	if !waits || err != nil {
 		c.s.cfg.Metrics.count(r.Method, err)
 	}
 	if r.Notification {

@@ -64,8 +64,8 @@ func Start(cfg config.Config, version string, log *slog.Logger) (*App, error) {
 		registry: prometheus.NewRegistry(), failed: make(chan error, 4),
 	}
 	steps := []func() error{
-		a.startMetrics, a.startStore, a.startPool, a.openSocket, a.startAdmin, a.startSocket, a.loadJournal,
-		a.startRESP, a.startHousekeeping, a.startFront,
+		a.startMetrics, a.startStore, a.startPool, a.openSocket, a.startAdmin, a.startHousekeeping, a.startSocket,
+		a.loadJournal, a.startRESP, a.startFront,
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -182,7 +182,8 @@ func (a *App) loadJournal() error {
 	return nil
 }
 
-// startHousekeeping starts what is to be done now and then.
+// startHousekeeping starts what is to be done now and then. It goes on while the socket is drained, for what is committed
+// then is to be made durable too.
 func (a *App) startHousekeeping() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -216,6 +217,9 @@ func (a *App) keepHouse(ctx context.Context) {
 		case <-tick.C:
 			a.clock.Adjust()
 			gc.adjust()
+			if !a.loaded.Load() {
+				continue
+			}
 			if a.journal != nil {
 				a.journal.Tick()
 			}

@@ -162,6 +162,7 @@ typedef struct {
 	coat_outgoing outgoing;
 	int64_t deadline_ms;
 	uint32_t hello_id; /* 0 when no hello is due */
+	bool sent;         /* bytes went out, in whichever attempt */
 } coat_run;
 
 static bool coat_check_size(coat_batch *batch, coat_error *err)
@@ -367,6 +368,7 @@ static void coat_attempts(coat_run *run)
 			run->deadline_ms = coat_now_ms() + batch->timeout_ms;
 		}
 		io = coat_attempt(run, !alive);
+		run->sent = run->sent || run->outgoing.sent > 0;
 		if (io == COAT_IO_OK && (run->err->kind == COAT_ERROR_NONE || run->err->kind == COAT_ERROR_TOO_LARGE)) {
 			return;
 		}
@@ -385,6 +387,7 @@ bool coat_exchange(coat_batch *batch, coat_reply_function reply, void *context, 
 
 	err->kind = COAT_ERROR_NONE;
 	coat_attempts(&run);
+	err->outcome_unknown = run.sent && (err->kind == COAT_ERROR_CONNECTION || err->kind == COAT_ERROR_TIMEOUT);
 	coat_buffer_trim(&batch->conn->out);
 	if (batch->conn->in_taken == batch->conn->in.length) {
 		batch->conn->in.length = 0;

@@ -10,6 +10,7 @@ void coat_error_set(coat_error *err, coat_error_kind kind, const char *format, .
 
 	err->kind = kind;
 	err->reason[0] = '\0';
+	err->outcome_unknown = false;
 	va_start(arguments, format);
 	ap_php_vsnprintf(err->message, sizeof(err->message), format, arguments);
 	va_end(arguments);

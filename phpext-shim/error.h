@@ -33,7 +33,8 @@ typedef struct {
 	char message[640]; /* a sentence for the reader */
 	size_t size;       /* of a request that is too large, and its limit, in bytes */
 	size_t limit;
-	zval details; /* the daemon's details as an array, or undefined; see coat_error_keep_details */
+	bool outcome_unknown; /* the request went out and no answer came: perhaps it was carried out */
+	zval details;         /* the daemon's details as an array, or undefined; see coat_error_keep_details */
 } coat_error;
 
 #define COAT_ERROR_INIT         \

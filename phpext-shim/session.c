@@ -96,6 +96,16 @@ static const char *coat_refusal(const coat_error *err)
 	return err->message;
 }
 
+/* A step that failed. Without an answer nobody knows whether it was done. */
+static void coat_warn_failed(const coat_session *session, zend_string *id, const char *step, const coat_error *err)
+{
+	char what[64];
+
+	snprintf(
+		what, sizeof(what), "is %s %s", err->outcome_unknown ? "perhaps not (the outcome is unknown)" : "not", step);
+	coat_warn(session, id, what, coat_refusal(err));
+}
+
 /* Whoever has the lock that we wanted. */
 typedef struct {
 	bool known;
@@ -539,8 +549,11 @@ static zend_result coat_write(coat_session *session, zend_string *id, zend_strin
 	if (coat_send_commit(session, data, maxlifetime, &commit) && commit.stored) {
 		return SUCCESS;
 	}
-	coat_warn(session, id, "is not written",
-		commit.err.kind == COAT_ERROR_NONE ? "the daemon did not store it" : coat_refusal(&commit.err));
+	if (commit.err.kind == COAT_ERROR_NONE) {
+		coat_warn(session, id, "is not written", "the daemon did not store it");
+	} else {
+		coat_warn_failed(session, id, "written", &commit.err);
+	}
 	return FAILURE;
 }
 
@@ -617,7 +630,7 @@ PS_UPDATE_TIMESTAMP_FUNC(coatcheck)
 		return coat_write_other(session, key, val, maxlifetime);
 	}
 	if (!coat_send_commit(session, NULL, maxlifetime, &commit)) {
-		coat_warn(session, key, "is not extended", coat_refusal(&commit.err));
+		coat_warn_failed(session, key, "extended", &commit.err);
 		return FAILURE;
 	}
 	if (commit.stored || coat_is_readonly(session)) {
@@ -640,7 +653,7 @@ PS_DESTROY_FUNC(coatcheck)
 	with_token = session->token_out && session->pid == getpid() && coat_is_current(session, key);
 	if (!coat_ask_flag(session, "session.destroy", ZSTR_VAL(key), ZSTR_LEN(key), with_token, &answer)) {
 		coat_after_failure(session, &answer.err);
-		coat_warn(session, key, "is not destroyed", answer.err.message);
+		coat_warn_failed(session, key, "destroyed", &answer.err);
 		return FAILURE;
 	}
 	if (with_token) {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"syscall"
@@ -219,7 +220,10 @@ func TestSIGTERMDrains(t *testing.T) {
 	check(t, a.fact("started") == false, "the waiter's start is not false: %s", a)
 	late := v.get("start.php")
 	check(t, late.fact("started") == false && late.warning() != "", "a start while the daemon drains: %s", late)
-	check(t, !holder.isOver(), "the holder has ended by itself")
+	status, ready := h.page("/readyz")
+	check(t, status == http.StatusServiceUnavailable && strings.Contains(ready, "shutting down"), "/readyz answers %d: %s", status, ready)
+	_, held := h.holder(v)
+	check(t, held && !holder.isOver(), "the holder does not hold its lock any more: %v", h.locks())
 	g.open()
 	holder.end(t).mustBeOK(t) // without a warning: the write was acknowledged
 	check(t, h.daemon.wait(t, 5*time.Second) == 0, "the daemon's exit status is not 0")

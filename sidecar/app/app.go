@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -144,16 +143,11 @@ func (a *App) startStore() error {
 	a.clock = arbiter.NewBootClock(time.Now())
 	var keeper arbiter.Keeper
 	if a.cfg.Data != "" {
-		a.journal = journal.New(journal.Config{
-			Dir: a.cfg.Data, Fsync: fsyncs[a.cfg.Journal.Fsync], Values: a.cfg.Journal.Values, Log: a.log,
-		}, state)
+		if err := a.makeJournal(state); err != nil {
+			return err
+		}
 		keeper = a.journal
-		a.onStop("journal", func() error { // after the sockets, for what is still committed there
-			if !a.loaded.Load() {
-				return nil
-			}
-			return a.journal.Close()
-		})
+		a.onStop("journal", a.journal.Close) // after the sockets, for what is still committed there
 	}
 	a.arbiter = arbiter.NewLocal(state, a.clock.Now, keeper)
 	a.locker = locker.New(a.arbiter, locker.Config{
@@ -167,12 +161,25 @@ func (a *App) startStore() error {
 // fsyncs are the values of journal.fsync.
 var fsyncs = map[string]journal.Fsync{"everysec": journal.EverySec, "always": journal.Always, "no": journal.Never}
 
+// makeJournal makes the journal of state, not yet open.
+func (a *App) makeJournal(state *store.Store) error {
+	var keys *journal.Keys
+	if path := a.cfg.Journal.KeyFile; path != "" {
+		var err error
+		if keys, err = journal.LoadKeys(path); err != nil {
+			return fmt.Errorf("journal.key_file: %w", err)
+		}
+	}
+	a.journal = journal.New(journal.Config{
+		Dir: a.cfg.Data, Fsync: fsyncs[a.cfg.Journal.Fsync], Values: a.cfg.Journal.Values, Keys: keys,
+		Log: a.log, Metrics: journal.NewMetrics(a.registry),
+	}, state)
+	return nil
+}
+
 // loadJournal brings back what was kept. Requests are answered with "starting" until it is done.
 func (a *App) loadJournal() error {
 	if a.journal != nil {
-		if err := os.MkdirAll(a.cfg.Data, 0o700); err != nil {
-			return fmt.Errorf("make the data directory: %w", err)
-		}
 		if err := a.journal.Open(); err != nil {
 			return fmt.Errorf("data directory %s: %w", a.cfg.Data, err)
 		}

@@ -142,6 +142,12 @@ type Journal struct {
 	// Values says whether values are kept too. false keeps sessions and locks alone: the cache is
 	// empty after a restart, and the disk has less to do.
 	Values bool `key:"values" default:"true"`
+
+	// KeyFile is the file of the keys that what is kept is sealed with (AES-256-GCM), one a line, each 64
+	// hexadecimal digits. The first seals, all of them open: to change the key, put a new one first, restart,
+	// and remove the old one when the log says that all files have the new one. Nobody but its owner may have
+	// access to the file. Empty keeps data as it is.
+	KeyFile string `key:"key_file" default:"" allow:"the absolute path of a file, or empty"`
 }
 
 // Limits is the section [limits].

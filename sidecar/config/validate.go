@@ -26,6 +26,7 @@ func (c *Config) rules() []rule {
 		{"socket", strings.HasPrefix(c.Socket, "@"), "an abstract socket has no permissions"},
 		{"socket_group", !groupExists(c.SocketGroup), "there is no such group on this machine"},
 		{"docroot", c.Docroot != "" && !isDirectory(c.Docroot), "there is no such directory"},
+		{"journal.key_file", c.Journal.KeyFile != "" && !filepath.IsAbs(c.Journal.KeyFile), "it depends on where the daemon is started"},
 		{"redis.users", c.Redis.Users != "" && !filepath.IsAbs(c.Redis.Users), "it depends on where the daemon is started"},
 	}
 }

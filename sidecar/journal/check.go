@@ -3,48 +3,79 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/coatcheck/coatcheck/sidecar/store"
 )
 
 // Report is what Check found.
 type Report struct {
-	Records uint64
+	Files   int     // that a start would read
+	Records uint64  // all, or those before the damage
 	Torn    *Damage // the end of the last segment, which a start would drop; nil: none
 	Damage  *Damage // what a start would refuse; nil: none
 }
 
-// Check reads the journal in dir as a start would, without changing it.
-func Check(dir string) (Report, error) {
-	c, err := list(dir)
+// Check reads the journal in dir as a start would, without changing it. No daemon may use it meanwhile. It returns an error that wraps
+// ErrKey when a file is sealed with a key that is not in keys.
+func Check(dir string, keys *Keys) (Report, error) {
+	release, err := shareDir(dir)
 	if err != nil {
 		return Report{}, err
 	}
+	defer release()
+	return check(dir, keys)
+}
+
+func check(dir string, keys *Keys) (Report, error) {
+	c, err := list(dir, keys)
+	if err != nil {
+		return Report{}, explain(dir, err)
+	}
 	r, err := c.replay(store.New(store.Limits{}).Restore)
-	report := Report{Records: r.total, Torn: r.torn}
+	report := Report{Files: len(c.segments) + min(len(c.snapshots), 1), Records: r.total, Torn: r.torn}
 	if errors.As(err, &report.Damage) {
 		return report, nil
 	}
 	return report, err
 }
 
-// Repair makes a journal that a start would refuse acceptable by keeping exactly what is before the damage: the
-// damaged segment is cut there, and segments behind it are renamed so that nothing reads them. It returns what it did, a sentence
+// shareDir keeps daemons out of a directory, which it does not change.
+func shareDir(dir string) (release func(), err error) {
+	path := filepath.Join(dir, lockName)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) { // no daemon was ever there
+		return func() {}, nil
+	}
+	if err != nil {
+		return nil, explain(path, err)
+	}
+	if err := flock(f, unix.LOCK_SH); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { f.Close() }, nil
+}
+
+// Repair makes a journal that a start would refuse acceptable by keeping exactly what is before the damage. What is taken out is kept
+// beside it in files whose names end in .lost, which nothing reads. It returns what it did, a sentence
 // each. A damaged snapshot cannot be repaired: what is before its damage is a part of the keys, not of the time.
-func Repair(dir string) (did []string, err error) {
+func Repair(dir string, keys *Keys) (did []string, err error) {
 	lock, err := lockDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Close()
-	report, err := Check(dir)
+	report, err := check(dir, keys)
 	if err != nil || report.Damage == nil {
 		return nil, err
 	}
-	c, err := list(dir)
+	c, err := list(dir, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -54,26 +85,67 @@ func Repair(dir string) (did []string, err error) {
 	}
 	for _, n := range c.segments {
 		path := c.path(segmentPrefix, n)
-		switch {
-		case path > d.File || path == d.File && d.Offset < fileHeader:
-			if err := os.Rename(path, path+".lost"); err != nil {
-				return did, err
-			}
-			did = append(did, fmt.Sprintf("%s is kept as %s.lost and no longer read", path, path))
-		case path == d.File:
-			if err := os.Truncate(path, d.Offset); err != nil {
-				return did, err
-			}
-			did = append(did, fmt.Sprintf("%s was cut to its first %d bytes", path, d.Offset))
+		if path < d.File {
+			continue
 		}
+		lost := unused(path + ".lost")
+		what := fmt.Sprintf("%s is kept as %s and no longer read", path, lost)
+		if path == d.File && d.Offset >= headSize {
+			what = fmt.Sprintf("%s was cut to its first %d bytes; the rest is kept as %s", path, d.Offset, lost)
+			err = splitFile(path, lost, d.Offset)
+		} else {
+			err = os.Rename(path, lost)
+		}
+		if err != nil {
+			return did, err
+		}
+		did = append(did, what)
 	}
 	if _, err := os.Stat(d.File); errors.Is(err, fs.ErrNotExist) { // the next segment, or a snapshot, needs one of that number
 		var number uint64
 		fmt.Sscanf(filepath.Base(d.File), segmentPrefix+"%d", &number)
-		if err := os.WriteFile(d.File, header(segmentMagic, number), 0o600); err != nil {
+		if err := os.WriteFile(d.File, newHead(number, nil).encode(segmentMagic), 0o600); err != nil {
 			return did, err
 		}
 		did = append(did, d.File+" is now an empty segment")
 	}
 	return did, syncDir(dir)
+}
+
+// unused returns the path, or one like it of a file that does not exist.
+func unused(path string) string {
+	name := path
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			return name
+		}
+		name = fmt.Sprintf("%s.%d", path, n)
+	}
+}
+
+// splitFile moves what is behind the first size bytes of a file to another.
+func splitFile(path, rest string, size int64) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	to, err := os.OpenFile(rest, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	if _, err := f.Seek(size, io.SeekStart); err != nil {
+		return err
+	}
+	if _, err := io.Copy(to, f); err != nil {
+		return err
+	}
+	if err := to.Sync(); err != nil {
+		return err
+	}
+	if err := f.Truncate(size); err != nil {
+		return err
+	}
+	return f.Sync()
 }

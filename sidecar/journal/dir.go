@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +14,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/coatcheck/coatcheck/sidecar/store"
 )
 
 // Damage says where a file is damaged. Open returns it when it cannot go on.
@@ -38,13 +42,14 @@ func fileName(prefix string, number uint64) string { return fmt.Sprintf("%s%016d
 // contents are the files of a journal's directory, by their numbers in ascending order.
 type contents struct {
 	dir       string
+	keys      *Keys
 	segments  []uint64
 	snapshots []uint64
 }
 
 // list reads the directory. Unfinished snapshots are not in it.
-func list(dir string) (contents, error) {
-	c := contents{dir: dir}
+func list(dir string, keys *Keys) (contents, error) {
+	c := contents{dir: dir, keys: keys}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return c, err
@@ -82,12 +87,19 @@ func (c contents) sizes() (segments, snapshot int64) {
 
 // replayed is what a replay found.
 type replayed struct {
-	last    uint64 // number of the last segment; 0: there is none
-	size    int64  // length of the last segment's good part
-	records uint64 // in the last segment
-	ended   bool   // the last segment has its end mark
-	torn    *Damage
-	total   uint64 // records of all files
+	number uint64   // of the last segment; 0: there is none
+	last   *scanner // of the last segment; nil: there is none
+	torn   *Damage  // its end, which is dropped
+	total  uint64   // records of all files
+	bytes  int64    // of all files
+	rekey  bool     // a file is not sealed with the key that new files are
+}
+
+// add takes a file in.
+func (r *replayed) add(s *scanner, keys *Keys) {
+	r.total += s.records
+	r.bytes += s.offset
+	r.rekey = r.rekey || s.key != keys.current()
 }
 
 // replay hands every record of the directory to apply: the newest snapshot's, then those of the segments from
@@ -98,13 +110,13 @@ func (c contents) replay(apply func(record []byte) error) (replayed, error) {
 	if n := len(c.snapshots); n > 0 {
 		number := c.snapshots[n-1]
 		s, err := c.read(snapshotPrefix, snapshotMagic, number, apply)
-		if err == nil && !s.ended {
-			err = &Damage{c.path(snapshotPrefix, number), s.offset, fmt.Errorf("%w: the end mark is missing", errDamaged)}
+		if err == nil {
+			err = c.mustHaveEnded(s, snapshotPrefix, number)
 		}
 		if err != nil {
 			return r, err
 		}
-		r.total += s.records
+		r.add(s, c.keys)
 		at, _ := slices.BinarySearch(segments, number)
 		segments = segments[at:]
 		if len(segments) == 0 || segments[0] != number {
@@ -117,18 +129,18 @@ func (c contents) replay(apply func(record []byte) error) (replayed, error) {
 		}
 		last := i == len(segments)-1
 		s, err := c.read(segmentPrefix, segmentMagic, number, apply)
-		var d *Damage
-		if last && errors.As(err, &d) && errors.Is(err, errDamaged) && c.isTorn(d) {
-			r.torn, err = d, nil
-		}
-		if err == nil && !last && !s.ended {
-			err = &Damage{c.path(segmentPrefix, number), s.offset, fmt.Errorf("%w: the end mark is missing", errDamaged)}
+		switch {
+		case err != nil && last:
+			r.torn, err = c.torn(s, err)
+		case err == nil && !last:
+			err = c.mustHaveEnded(s, segmentPrefix, number)
 		}
 		if err != nil {
+			r.total += s.records
 			return r, err
 		}
-		r.last, r.size, r.records, r.ended = number, s.offset, s.records, s.ended
-		r.total += s.records
+		r.number, r.last = number, s
+		r.add(s, c.keys)
 	}
 	return r, nil
 }
@@ -137,67 +149,123 @@ func (c contents) path(prefix string, number uint64) string {
 	return filepath.Join(c.dir, fileName(prefix, number))
 }
 
+// mustHaveEnded returns an error unless a file that was read whole has its end mark.
+func (c contents) mustHaveEnded(s *scanner, prefix string, number uint64) error {
+	if s.ended {
+		return nil
+	}
+	return &Damage{c.path(prefix, number), s.offset, fmt.Errorf("%w: the end mark is missing", errDamaged)}
+}
+
 // read hands the records of one file to apply. The scanner it returns tells how far it came, also with an error.
 func (c contents) read(prefix, magic string, number uint64, apply func([]byte) error) (*scanner, error) {
 	path := c.path(prefix, number)
 	f, err := os.Open(path)
 	if err != nil {
-		return &scanner{}, err
+		return &scanner{}, explain(path, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
 		return &scanner{}, err
 	}
-	s, err := newScanner(f, info.Size(), magic, number)
-	if err != nil {
-		return &scanner{}, &Damage{path, 0, err}
-	}
-	for {
-		at := s.offset
-		record, err := s.next()
-		if err == nil {
+	s := &scanner{r: bufio.NewReaderSize(f, scanBuffer), size: info.Size()}
+	at := int64(0)
+	for err = s.start(magic, number, c.keys); err == nil; {
+		at = s.offset
+		var record []byte
+		if record, err = s.next(); err == nil {
 			err = apply(record)
 		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return s, nil
-		case err != nil:
-			s.offset = at
-			return s, &Damage{path, at, err}
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return s, nil
+	case errors.Is(err, errDamaged), errors.Is(err, store.ErrRecord):
+		s.offset = at
+		return s, &Damage{path, at, err}
+	}
+	return s, fmt.Errorf("read %s: %w", path, err)
+}
+
+// torn returns err as what is torn, when it is damage at the end of the last segment that a write that was cut off can have left: no
+// whole record follows. A file without a whole head was cut off when it was made; it then has nothing else.
+func (c contents) torn(s *scanner, err error) (*Damage, error) {
+	var d *Damage
+	if !errors.As(err, &d) || !errors.Is(err, errDamaged) {
+		return nil, err
+	}
+	f, openErr := os.Open(d.File)
+	if openErr != nil {
+		return nil, err
+	}
+	defer f.Close()
+	rest, readErr := io.ReadAll(io.NewSectionReader(f, d.Offset, s.size-d.Offset))
+	if readErr != nil {
+		return nil, err
+	}
+	if s.codec == nil {
+		if len(rest) >= headSize && len(bytes.Trim(rest, "\x00")) > 0 {
+			return nil, err
+		}
+		return d, nil
+	}
+	if s.codec.frameFollows(rest[min(1, len(rest)):]) {
+		return nil, err
+	}
+	return d, nil
+}
+
+// explain says what the system's error means for whoever runs the daemon.
+func explain(path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: %s", err, whose(path))
+	case errors.Is(err, unix.EROFS):
+		return fmt.Errorf("%w: the journal must be able to write there", err)
+	case errors.Is(err, unix.ENOTDIR):
+		return fmt.Errorf("%w: name a directory, or remove the file", err)
+	}
+	return err
+}
+
+// whose tells who owns the nearest part of path that can be seen, and who asks.
+func whose(path string) string {
+	for ; ; path = filepath.Dir(path) {
+		var st unix.Stat_t
+		if err := unix.Stat(path, &st); err == nil {
+			return fmt.Sprintf("%s belongs to user %d, mode %04o, and this process runs as user %d", path, st.Uid, st.Mode&0o7777, os.Geteuid())
+		}
+		if path == filepath.Dir(path) {
+			return fmt.Sprintf("this process runs as user %d", os.Geteuid())
 		}
 	}
 }
 
-// isTorn says whether damage in the last segment is a write that was cut off: no whole record follows it. A file
-// without a whole header was cut off when it was made, unless it is longer than that.
-func (c contents) isTorn(d *Damage) bool {
-	b, err := os.ReadFile(d.File)
-	if err != nil {
-		return false
-	}
-	if d.Offset < fileHeader {
-		return len(b) < fileHeader
-	}
-	rest := b[min(d.Offset+1, int64(len(b))):]
-	return !frameFollows(rest)
-}
+const lockName = "LOCK"
 
 // lockDir takes the directory for this process. The lock ends when the file is closed, at the latest with the process.
 func lockDir(dir string) (*os.File, error) {
-	path := filepath.Join(dir, "LOCK")
+	path := filepath.Join(dir, lockName)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
+		return nil, explain(path, err)
+	}
+	if err := flock(f, unix.LOCK_EX); err != nil {
+		f.Close()
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%s: another daemon uses this directory; stop it or choose another directory", path)
-		}
-		return nil, fmt.Errorf("lock %s: %w", path, err)
-	}
 	return f, nil
+}
+
+func flock(f *os.File, how int) error {
+	switch err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return fmt.Errorf("%s: another daemon uses this directory; stop it or choose another directory", f.Name())
+	case err != nil:
+		return fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return nil
 }
 
 // syncDir makes the directory's entries durable.

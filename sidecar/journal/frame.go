@@ -1,153 +1,229 @@
 package journal
 
 import (
-	"bufio"
 	"bytes"
+	"crypto/cipher"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 )
 
-// A frame is a record in a file:
+// A file begins with its head:
+//
+//	 8 bytes  what it is, and the version of its format
+//	 8 bytes  its number, little endian, as all numbers
+//	16 bytes  salt, random
+//	 8 bytes  the id of the key that its records are sealed with; zero: they are not
+//	 4 bytes  CRC-32C of what is before
+//
+// and goes on with frames, each a record or the end mark:
 //
 //	2 bytes  mark, by which frames can be found behind damage
-//	4 bytes  length of the record, little endian, at least 1
-//	4 bytes  CRC-32C of length and record, little endian
-//	         the record
-const (
-	frameMark   = 0xC0A7
-	frameHeader = 10
-)
-
-// The first bytes of a file: what it is, the format's version, and its number.
+//	4 bytes  CRC-32C of the salt, the length and the payload
+//	         length of the payload, a varint
+//	         the payload
+//
+// A record's payload is the record; when it is sealed, 8 bytes that no other record of the file has, and the record by AES-256-GCM with
+// them as its nonce, under a key that is derived from the salt. The end mark's is the number of records before it. It is
+// behind the last record of a segment that is followed by another, and of a snapshot.
+//
+// The salt is in the checksum so that nobody can have a session's data look like frames.
 const (
 	segmentMagic  = "coatjrn\x01"
 	snapshotMagic = "coatsnp\x01"
-	fileHeader    = 16
+	headSize      = 44
+
+	firstOfMark = 0xC0
+	recordMark  = 0xA700 | firstOfMark
+	endMark     = 0xE000 | firstOfMark
+
+	frameFixed = 6                                  // mark and checksum
+	frameHead  = frameFixed + binary.MaxVarintLen64 // at most
+
+	counterSize = 8
 )
 
-// endMark is the record behind the last one of a segment that is followed by another, and of a snapshot. It
-// cannot be a store's record, whose kinds begin at 1.
-const endMark = 0x00
+// errDamaged is returned for bytes that are not what should be there.
+var errDamaged = errors.New("damaged")
+
+// head is the beginning of a file.
+type head struct {
+	number uint64
+	salt   [16]byte
+	key    keyID
+}
+
+// newHead returns the head of a new file. No other has its salt.
+func newHead(number uint64, keys *Keys) head {
+	h := head{number: number, key: keys.current()}
+	rand.Read(h.salt[:])
+	return h
+}
+
+func (h head) encode(magic string) []byte {
+	b := binary.LittleEndian.AppendUint64([]byte(magic), h.number)
+	b = append(append(b, h.salt[:]...), h.key[:]...)
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// decodeHead returns an error that wraps errDamaged when b is not the head of such a file.
+func decodeHead(b []byte, magic string, number uint64) (h head, err error) {
+	kind := len(magic) - 1
+	switch {
+	case len(b) < headSize:
+		return h, fmt.Errorf("%w: the file's head is cut short", errDamaged)
+	case crc32.Checksum(b[:headSize-4], castagnoli) != binary.LittleEndian.Uint32(b[headSize-4:]):
+		return h, fmt.Errorf("%w: the checksum of the file's head is wrong", errDamaged)
+	case string(b[:kind]) != magic[:kind]:
+		return h, fmt.Errorf("%w: this is a %q file, not a %q file", errDamaged, b[:kind], magic[:kind])
+	case b[kind] != magic[kind]:
+		return h, fmt.Errorf("the file has format %d and this coatcheck reads format %d: use the version that wrote it", b[kind], magic[kind])
+	}
+	h.number = binary.LittleEndian.Uint64(b[8:])
+	copy(h.salt[:], b[16:])
+	copy(h.key[:], b[32:])
+	if h.number != number {
+		return h, fmt.Errorf("%w: this is file %d by its head", errDamaged, h.number)
+	}
+	return h, nil
+}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func checksum(length, record []byte) uint32 {
-	return crc32.Update(crc32.Checksum(length, castagnoli), castagnoli, record)
+// codec makes and reads the frames of one file.
+type codec struct {
+	seed    uint32      // checksum of the salt
+	aead    cipher.AEAD // nil: records are not sealed
+	counter uint64      // the last one used; it never goes back, not even when what it sealed was not written
 }
 
-// appendFrame appends a record's frame to b.
-func appendFrame(b, record []byte) []byte {
-	b = binary.LittleEndian.AppendUint16(b, frameMark)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(record)))
-	b = binary.LittleEndian.AppendUint32(b, checksum(b[len(b)-4:], record))
-	return append(b, record...)
+// newCodec returns an error that wraps ErrKey when keys has not the key of the file.
+func newCodec(h head, keys *Keys) (*codec, error) {
+	c := &codec{seed: crc32.Checksum(h.salt[:], castagnoli)}
+	if h.key == noKey {
+		return c, nil
+	}
+	aead, err := keys.aead(h)
+	c.aead = aead
+	return c, err
 }
 
-// appendEnd appends the end mark's frame; it carries the number of records before it.
-func appendEnd(b []byte, records uint64) []byte {
-	return appendFrame(b, binary.AppendUvarint([]byte{endMark}, records))
+// beginFrame appends a frame's head, without its checksum, to b.
+func beginFrame(b []byte, mark uint16, size int) []byte {
+	b = binary.LittleEndian.AppendUint16(b, mark)
+	return binary.AppendUvarint(append(b, 0, 0, 0, 0), uint64(size))
 }
 
-func header(magic string, number uint64) []byte {
-	return binary.LittleEndian.AppendUint64([]byte(magic), number)
+// sum sets the checksum of the frame that is the end of b, from start on.
+func (c *codec) sum(b []byte, start int) []byte {
+	binary.LittleEndian.PutUint32(b[start+2:], crc32.Update(c.seed, castagnoli, b[start+frameFixed:]))
+	return b
 }
 
-// errDamaged is returned for bytes that are not a frame.
-var errDamaged = errors.New("damaged")
-
-// scanner reads the frames of one file.
-type scanner struct {
-	r       *bufio.Reader
-	size    int64 // of the file
-	offset  int64 // of the next frame
-	records uint64
-	ended   bool // the end mark was read
-	buf     []byte
+// appendRecord appends a record's frame to b.
+func (c *codec) appendRecord(b, record []byte) []byte {
+	start := len(b)
+	if c.aead == nil {
+		return c.sum(append(beginFrame(b, recordMark, len(record)), record...), start)
+	}
+	c.counter++
+	b = beginFrame(b, recordMark, counterSize+len(record)+c.aead.Overhead())
+	b = binary.LittleEndian.AppendUint64(b, c.counter)
+	return c.sum(c.aead.Seal(b, nonce(c.counter), record, nil), start)
 }
 
-// newScanner checks the file's header. It returns an error that wraps errDamaged when it is not the one expected.
-func newScanner(r io.Reader, size int64, magic string, number uint64) (*scanner, error) {
-	s := &scanner{r: bufio.NewReaderSize(r, 1<<20), size: size, offset: fileHeader}
-	got := make([]byte, fileHeader)
-	if _, err := io.ReadFull(s.r, got); err != nil {
-		return nil, fmt.Errorf("%w: the file's header is cut short", errDamaged)
-	}
-	if !bytes.Equal(got, header(magic, number)) {
-		return nil, fmt.Errorf("%w: the file's header is not that of a %q file of this version with its number", errDamaged, magic[:7])
-	}
-	return s, nil
+// appendPending appends a record with its length before it.
+func appendPending(b, record []byte) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(record))), record...)
 }
 
-// next returns the next record, valid until the next call. It returns io.EOF at the end of the file, and an error that wraps
-// errDamaged when there is no whole frame at offset.
-func (s *scanner) next() ([]byte, error) {
-	if s.offset == s.size {
-		return nil, io.EOF
+// appendRecords appends the frames of records, each with its length before it, and returns how many there were.
+func (c *codec) appendRecords(b, records []byte) ([]byte, uint64) {
+	count := uint64(0)
+	for len(records) > 0 {
+		size, n := binary.Uvarint(records)
+		end := uint64(n) + size
+		b = c.appendRecord(b, records[n:end])
+		records = records[end:]
+		count++
 	}
-	if s.ended {
-		return nil, fmt.Errorf("%w: something follows the end mark", errDamaged)
+	return b, count
+}
+
+// appendEnd appends the end mark to b. It is not sealed: who finishes a file after a crash cannot know which counters were used.
+func (c *codec) appendEnd(b []byte, records uint64) []byte {
+	start := len(b)
+	n := binary.AppendUvarint(nil, records)
+	return c.sum(append(beginFrame(b, endMark, len(n)), n...), start)
+}
+
+func nonce(counter uint64) []byte {
+	return binary.LittleEndian.AppendUint64(make([]byte, 4, 12), counter)
+}
+
+// frame is what a frame's head says.
+type frame struct {
+	mark uint16
+	sum  uint32
+	head int    // bytes before the payload
+	size uint64 // of the payload
+}
+
+// decodeFrame reads the head of the frame that b begins with; left is how much is left of the file.
+func decodeFrame(b []byte, left int64) (f frame, err error) {
+	if len(b) < frameFixed+1 {
+		return f, fmt.Errorf("%w: a record is cut short", errDamaged)
 	}
-	var h [frameHeader]byte
-	if s.size-s.offset < frameHeader {
-		return nil, fmt.Errorf("%w: a record's header is cut short", errDamaged)
+	f.mark, f.sum = binary.LittleEndian.Uint16(b), binary.LittleEndian.Uint32(b[2:])
+	size, n := binary.Uvarint(b[frameFixed:])
+	switch {
+	case f.mark != recordMark && f.mark != endMark:
+		return f, fmt.Errorf("%w: there is no record", errDamaged)
+	case n < 0 || n == 0 && len(b) >= frameHead || size == 0 && n > 0:
+		return f, fmt.Errorf("%w: a record's length is impossible", errDamaged)
+	case n == 0 || size > uint64(left)-uint64(frameFixed+n):
+		return f, fmt.Errorf("%w: a record is cut short", errDamaged)
 	}
-	if _, err := io.ReadFull(s.r, h[:]); err != nil {
-		return nil, err
+	f.head, f.size = frameFixed+n, size
+	return f, nil
+}
+
+// whole says whether b is the frame.
+func (f frame) whole(c *codec, b []byte) bool {
+	return crc32.Update(c.seed, castagnoli, b[frameFixed:uint64(f.head)+f.size]) == f.sum
+}
+
+// open returns the record of a whole frame's payload. A sealed one is opened in place.
+func (c *codec) open(payload []byte) ([]byte, error) {
+	if c.aead == nil {
+		return payload, nil
 	}
-	length := int64(binary.LittleEndian.Uint32(h[2:]))
-	if binary.LittleEndian.Uint16(h[:]) != frameMark || length == 0 {
-		return nil, fmt.Errorf("%w: there is no record", errDamaged)
+	if len(payload) <= counterSize+c.aead.Overhead() {
+		return nil, fmt.Errorf("%w: a record is too short to be sealed", errDamaged)
 	}
-	if length > s.size-s.offset-frameHeader {
-		return nil, fmt.Errorf("%w: a record is cut short", errDamaged)
+	sealed := payload[counterSize:]
+	record, err := c.aead.Open(sealed[:0], nonce(binary.LittleEndian.Uint64(payload)), sealed, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: a record does not open with the file's key", errDamaged)
 	}
-	if int64(cap(s.buf)) < length {
-		s.buf = make([]byte, length)
-	}
-	record := s.buf[:length]
-	if _, err := io.ReadFull(s.r, record); err != nil {
-		return nil, err
-	}
-	if checksum(h[2:6], record) != binary.LittleEndian.Uint32(h[6:]) {
-		return nil, fmt.Errorf("%w: a record's checksum is wrong", errDamaged)
-	}
-	s.offset += frameHeader + length
-	if record[0] == endMark {
-		return nil, s.end(record)
-	}
-	s.records++
 	return record, nil
 }
 
-// end takes the end mark in.
-func (s *scanner) end(record []byte) error {
-	if n, size := binary.Uvarint(record[1:]); size <= 0 || n != s.records {
-		return fmt.Errorf("%w: the end mark counts %d records, there are %d", errDamaged, n, s.records)
-	}
-	s.ended = true
-	if s.offset != s.size {
-		return fmt.Errorf("%w: something follows the end mark", errDamaged)
-	}
-	return io.EOF
-}
-
 // frameFollows says whether a whole frame begins anywhere in b: what is before it is damage, not a torn end.
-func frameFollows(b []byte) bool {
-	mark := binary.LittleEndian.AppendUint16(nil, frameMark)
-	for {
-		at := bytes.Index(b, mark)
-		if at < 0 || len(b)-at < frameHeader+1 {
-			return false
-		}
+func (c *codec) frameFollows(b []byte) bool {
+	for at := 0; at >= 0; {
 		b = b[at:]
-		length := uint64(binary.LittleEndian.Uint32(b[2:]))
-		if length > 0 && length <= uint64(len(b)-frameHeader) &&
-			checksum(b[2:6], b[frameHeader:frameHeader+length]) == binary.LittleEndian.Uint32(b[6:]) {
+		f, err := decodeFrame(b[:min(len(b), frameHead)], int64(len(b)))
+		if err == nil && f.whole(c, b) {
 			return true
 		}
-		b = b[len(mark):]
+		if len(b) == 0 {
+			return false
+		}
+		b = b[1:]
+		at = bytes.IndexByte(b, firstOfMark)
 	}
+	return false
 }

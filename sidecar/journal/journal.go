@@ -3,12 +3,14 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/coatcheck/coatcheck/sidecar/store"
 )
@@ -24,26 +26,15 @@ const (
 
 // Config is what a Journal needs to know.
 type Config struct {
-	Dir    string
-	Fsync  Fsync
-	Values bool  // whether values are kept, beside sessions and locks
-	Grow   int64 // bytes of segments, at least, after which a snapshot replaces them; 0: 64 MiB
-	Log    *slog.Logger
+	Dir     string
+	Fsync   Fsync
+	Values  bool  // whether values are kept, beside sessions and locks
+	Keys    *Keys // what files are sealed with; nil: nothing
+	Grow    int64 // bytes of segments, at least, after which a snapshot replaces them; 0: 64 MiB
+	Log     *slog.Logger
+	Metrics *Metrics // nil: nobody wants them
 
 	create func(path string) (file, error) // for tests; nil: the real one
-}
-
-// file is what a segment is written to.
-type file interface {
-	Write(b []byte) (int, error)
-	Truncate(size int64) error
-	Seek(offset int64, whence int) (int64, error)
-	Sync() error
-	Close() error
-}
-
-func createFile(path string) (file, error) {
-	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
 // defaultGrow is the least size of the segments that a snapshot replaces.
@@ -52,33 +43,40 @@ const defaultGrow = 64 << 20
 // ErrNotWritable is returned while the journal cannot be written.
 var ErrNotWritable = errors.New("the journal cannot be written")
 
-// Journal keeps the records of one store. It is safe for concurrent use.
+// Journal keeps the records of one store. It is safe for concurrent use, except for Tick and Close, which are for one
+// goroutine each.
+//
+// A shard of the store may be held while mu is taken, never the other way round. snapshots is taken before either.
 type Journal struct {
 	cfg   Config
 	store *store.Store
-	lock  *os.File
+	lock  *os.File // nil: not open
 
 	mu       sync.Mutex
 	turn     sync.Cond // broadcast when the writer is done
-	pending  []byte    // frames that are not yet written; guarded by mu
+	pending  []byte    // records that are not yet written, each with its length before it; guarded by mu
 	spare    []byte    // the buffer to be used next; guarded by mu
-	appended uint64    // records taken; guarded by mu
-	safe     uint64    // records that Commit need not wait for; guarded by mu
-	writing  bool      // somebody writes, without holding mu; guarded by mu
+	taken    uint64    // bytes taken so far; guarded by mu
+	safe     uint64    // how many of them Commit need not wait for; guarded by mu
+	writing  bool      // somebody uses the segment, without holding mu; guarded by mu
 	failure  error     // why records cannot be written; guarded by mu
-	poisoned bool      // an fsync failed: the segment cannot be trusted; guarded by mu
+	poisoned uint64    // number of a segment that cannot be trusted, until a snapshot stands for it; 0: none; guarded by mu
 
 	since    int64 // bytes of segments since the last snapshot began; guarded by mu
 	snapshot int64 // bytes of the last snapshot; guarded by mu
+	rekey    bool  // there are files that the current key did not seal; guarded by mu
 
-	// The segment is changed by whoever has set writing, and seg with mu held as well.
-	seg     file
-	number  uint64
-	size    int64 // of its good part
-	records uint64
+	seg *segment // used by whoever has set writing, and replaced with mu held as well
 
 	broken   atomic.Bool // failure is not nil
 	unsynced atomic.Bool
+	closing  atomic.Bool
+
+	snapshots  sync.Mutex     // held by who takes a snapshot
+	background sync.WaitGroup // the snapshot that Tick began
+	snapping   bool           // Tick has begun one; guarded by mu
+	tries      int            // failed snapshots in a row; guarded by mu
+	pause      int            // ticks until the next one may be tried; guarded by mu
 }
 
 // New returns a journal of s, which must be empty. It is not ready before Open.
@@ -89,6 +87,9 @@ func New(cfg Config, s *store.Store) *Journal {
 	if cfg.Grow == 0 {
 		cfg.Grow = defaultGrow
 	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = NewMetrics(prometheus.NewRegistry())
+	}
 	j := &Journal{cfg: cfg, store: s, failure: errNotOpen}
 	j.turn.L = &j.mu
 	j.broken.Store(true)
@@ -97,9 +98,13 @@ func New(cfg Config, s *store.Store) *Journal {
 
 var errNotOpen = fmt.Errorf("%w: it is not open", ErrNotWritable)
 
-// Open locks the directory, which must exist, replays it into the store and takes the store's records from here
-// on. Nobody may use the store meanwhile. It returns a *Damage when the directory's files are not whole.
+// Open locks the directory, which it makes when it is missing, replays it into the store and takes the store's records from here
+// on. Nobody may use the store meanwhile. It returns a *Damage when the directory's files are not whole, and an
+// error that wraps ErrKey when they are sealed with a key that is not there.
 func (j *Journal) Open() error {
+	if err := j.prepare(); err != nil {
+		return err
+	}
 	lock, err := lockDir(j.cfg.Dir)
 	if err != nil {
 		return err
@@ -114,6 +119,23 @@ func (j *Journal) Open() error {
 	defer j.mu.Unlock()
 	j.failure = nil
 	j.broken.Store(false)
+	j.cfg.Metrics.writable.Set(1)
+	return nil
+}
+
+// prepare makes the directory, and warns of one that others could change.
+func (j *Journal) prepare() error {
+	if err := os.MkdirAll(j.cfg.Dir, 0o700); err != nil {
+		return explain(j.cfg.Dir, err)
+	}
+	info, err := os.Stat(j.cfg.Dir)
+	if err != nil {
+		return explain(j.cfg.Dir, err)
+	}
+	if info.Mode()&0o022 != 0 {
+		j.cfg.Log.Warn("others than its owner can remove and replace files in the data directory; chmod 700 it",
+			"dir", j.cfg.Dir, "mode", fmt.Sprintf("%04o", info.Mode()&fs.ModePerm))
+	}
 	return nil
 }
 
@@ -123,75 +145,78 @@ func (j *Journal) load() error {
 	if err := removeUnfinished(j.cfg.Dir); err != nil {
 		return err
 	}
-	c, err := list(j.cfg.Dir)
+	c, err := list(j.cfg.Dir, j.cfg.Keys)
 	if err != nil {
-		return err
+		return explain(j.cfg.Dir, err)
 	}
-	r, err := c.replay(j.store.Restore)
+	r, err := c.replay(j.restore)
 	if err != nil {
 		return err
 	}
 	if r.torn != nil {
-		j.cfg.Log.Warn("the journal's last record was cut off and is dropped; all before it is there",
-			"file", r.torn.File, "offset", r.torn.Offset, "what", r.torn.What)
+		j.cfg.Log.Warn("the journal's end was cut off and is dropped; all before it is there",
+			"file", r.torn.File, "offset", r.torn.Offset, "what", r.torn.What, "records_before", r.total)
 	}
-	if r.last > 0 && !r.ended {
-		if err := finish(c.path(segmentPrefix, r.last), r); err != nil {
+	if r.last != nil && !r.last.ended {
+		if err := j.complete(c.path(segmentPrefix, r.number), r); err != nil {
 			return err
 		}
 	}
-	if err := j.begin(r.last + 1); err != nil {
+	if j.seg, err = j.createSegment(r.number + 1); err != nil {
 		return err
 	}
 	j.since, j.snapshot = c.sizes()
-	j.cfg.Log.Info("journal replayed", "dir", j.cfg.Dir, "records", r.total, "took", time.Since(began).Round(time.Millisecond).String())
+	j.rekey = r.rekey
+	if !j.cfg.Values {
+		if err := j.leaveValuesOut(); err != nil {
+			return err
+		}
+	}
+	took := time.Since(began)
+	j.cfg.Metrics.replay.Set(took.Seconds())
+	j.cfg.Log.Info("journal replayed", "dir", j.cfg.Dir, "records", r.total, "bytes", r.bytes, "took", took.Round(time.Millisecond).String())
 	return nil
 }
 
-// finish cuts a segment to its good part and gives it its end mark.
-func finish(path string, r replayed) error {
+// restore replays one record.
+func (j *Journal) restore(record []byte) error {
+	if !j.cfg.Values && store.IsCache(record) {
+		return nil
+	}
+	return j.store.Restore(record)
+}
+
+// leaveValuesOut has a later start, that wants values again, not find those from before.
+func (j *Journal) leaveValuesOut() error {
+	n, err := j.seg.append(appendPending(nil, store.NoValues()), false)
+	j.since += int64(n)
+	return err
+}
+
+// complete cuts the last segment to its good part and gives it its end mark.
+func (j *Journal) complete(path string, r replayed) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
-		return err
+		return explain(path, err)
 	}
 	defer f.Close()
-	good, records := r.size, r.records
-	tail := appendEnd(nil, records)
-	if good < fileHeader { // not even its header was written
-		good, tail = 0, append(header(segmentMagic, r.last), tail...)
+	var tail []byte
+	c := r.last.codec
+	if c == nil { // not even its head was written
+		h := newHead(r.number, nil)
+		if c, err = newCodec(h, nil); err != nil {
+			return err
+		}
+		tail = h.encode(segmentMagic)
 	}
-	if err := f.Truncate(good); err != nil {
+	tail = c.appendEnd(tail, r.last.records)
+	if err := f.Truncate(r.last.offset); err != nil {
 		return fmt.Errorf("cut %s to its good part: %w", path, err)
 	}
-	if _, err := f.WriteAt(tail, good); err != nil {
-		return fmt.Errorf("finish %s: %w", path, err)
+	if _, err := f.WriteAt(tail, r.last.offset); err != nil {
+		return fmt.Errorf("complete %s: %w", path, err)
 	}
 	return f.Sync()
-}
-
-// begin makes a new segment the one that is written to.
-func (j *Journal) begin(number uint64) error {
-	path := filepath.Join(j.cfg.Dir, fileName(segmentPrefix, number))
-	f, err := j.cfg.create(path)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(header(segmentMagic, number))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = syncDir(j.cfg.Dir)
-	}
-	if err != nil {
-		f.Close()
-		os.Remove(path)
-		return fmt.Errorf("begin %s: %w", path, err)
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.seg, j.number, j.size, j.records = f, number, fileHeader, 0
-	return nil
 }
 
 // take is the store's sink. It only copies: a shard is held.
@@ -200,8 +225,9 @@ func (j *Journal) take(record []byte) {
 		return
 	}
 	j.mu.Lock()
-	j.pending = appendFrame(j.pending, record)
-	j.appended++
+	before := len(j.pending)
+	j.pending = appendPending(j.pending, record)
+	j.taken += uint64(len(j.pending) - before)
 	j.mu.Unlock()
 }
 
@@ -220,7 +246,7 @@ func (j *Journal) Ready() error {
 func (j *Journal) Commit() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for want := j.appended; j.safe < want; {
+	for want := j.taken; j.safe < want; {
 		switch {
 		case j.failure != nil:
 			return j.failure
@@ -235,24 +261,24 @@ func (j *Journal) Commit() error {
 
 // write writes what is pending. mu is held, but not while writing.
 func (j *Journal) write() {
-	frames, upTo := j.pending, j.appended
-	records := upTo - j.safe
+	records := j.pending
 	j.pending, j.spare = j.spare[:0], nil
 	j.writing = true
 	j.mu.Unlock()
-	synced, err := j.writeFrames(frames, records)
+	n, err := j.seg.append(records, j.cfg.Fsync == Always)
 	j.mu.Lock()
 	j.writing = false
 	if err != nil {
 		// Nothing of it counts: it is written again, before what came meanwhile.
-		j.pending = append(frames, j.pending...)
-		j.fail(err, synced)
+		j.pending = append(records, j.pending...)
+		j.fail(err, j.seg)
 	} else {
-		j.safe = upTo
-		j.since += int64(len(frames))
-		if cap(frames) <= keptBuffer {
-			j.spare = frames
+		j.safe += uint64(len(records))
+		j.since += int64(n)
+		if cap(records) <= keptBuffer {
+			j.spare = records
 		}
+		j.unsynced.Store(j.cfg.Fsync == EverySec)
 		j.recover()
 	}
 	j.turn.Broadcast()
@@ -261,73 +287,110 @@ func (j *Journal) write() {
 // keptBuffer is the largest buffer that is kept for further use.
 const keptBuffer = 1 << 20
 
-// writeFrames appends to the segment. On failure the segment is what it was; fsyncFailed says that this is not sure.
-func (j *Journal) writeFrames(frames []byte, records uint64) (fsyncFailed bool, err error) {
-	if _, err := j.seg.Write(frames); err != nil {
-		return false, errors.Join(err, j.cut())
+// fail begins the time in which commands are refused, because a segment could not be written. mu is held.
+func (j *Journal) fail(err error, seg *segment) {
+	if errors.Is(err, errFsync) {
+		j.poisoned = seg.number
 	}
-	if j.cfg.Fsync == Always {
-		if err := j.seg.Sync(); err != nil {
-			return true, err
-		}
-	} else {
-		j.unsynced.Store(true)
-	}
-	j.size += int64(len(frames))
-	j.records += records
-	return false, nil
-}
-
-// cut removes what a failed write may have left.
-func (j *Journal) cut() error {
-	if err := j.seg.Truncate(j.size); err != nil {
-		return err
-	}
-	_, err := j.seg.Seek(j.size, 0)
-	return err
-}
-
-// fail begins the time in which commands are refused. mu is held.
-func (j *Journal) fail(err error, fsyncFailed bool) {
-	j.poisoned = j.poisoned || fsyncFailed
 	if j.failure == nil {
 		j.cfg.Log.Error("the journal cannot be written: changes are refused until it can", "dir", j.cfg.Dir, "error", err)
 	}
 	j.failure = fmt.Errorf("%w: %w; changes are refused until it can", ErrNotWritable, err)
 	j.broken.Store(true)
+	j.cfg.Metrics.writable.Set(0)
 }
 
 // recover ends that time. mu is held.
 func (j *Journal) recover() {
-	if j.failure == nil || j.poisoned {
+	if j.failure == nil || j.poisoned != 0 {
 		return
 	}
 	j.failure = nil
 	j.broken.Store(false)
+	j.cfg.Metrics.writable.Set(1)
 	j.cfg.Log.Info("the journal can be written again", "dir", j.cfg.Dir)
 }
 
-// Tick does what is to be done once a second: it makes records durable under EverySec, tries again after a failure, and
-// takes a snapshot when the segments have grown.
+// Tick is to be called once a second or more often. It makes records durable under EverySec, tries again after a
+// failure, and begins a snapshot when the segments have grown.
 func (j *Journal) Tick() {
-	if j.broken.Load() {
-		j.retry()
-		return
-	}
-	if j.cfg.Fsync == EverySec && j.unsynced.Swap(false) {
+	j.writePending()
+	if j.unsynced.Swap(false) {
 		j.sync()
 	}
-	j.mu.Lock()
-	grown := j.since >= max(j.cfg.Grow, 2*j.snapshot)
-	j.mu.Unlock()
-	if grown {
-		if err := j.Snapshot(); err != nil {
-			j.cfg.Log.Warn("could not take a snapshot; the journal goes on growing", "dir", j.cfg.Dir, "error", err)
-		}
+	if j.wantsSnapshot() {
+		j.background.Go(j.trySnapshot)
 	}
 }
 
-// exclusively runs f while nobody else writes.
+// writePending writes what nobody waits for, such as evictions, and what could not be written before.
+func (j *Journal) writePending() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.writing && j.poisoned == 0 && len(j.pending) > 0 {
+		j.write()
+	}
+	j.cfg.Metrics.bytes.WithLabelValues("segments").Set(float64(j.since))
+	j.cfg.Metrics.bytes.WithLabelValues("snapshot").Set(float64(j.snapshot))
+}
+
+// sync makes what is written durable. Records that come meanwhile need not wait for it.
+func (j *Journal) sync() {
+	j.mu.Lock()
+	seg := j.seg
+	j.mu.Unlock()
+	if err := seg.sync(); err != nil && !errors.Is(err, os.ErrClosed) { // who closed it synced it
+		j.mu.Lock()
+		j.fail(err, seg)
+		j.mu.Unlock()
+	}
+}
+
+// wantsSnapshot says whether a snapshot should be taken, and takes it for begun. After a failed fsync the kernel may
+// have dropped what it had, so only a snapshot of everything, in new files, makes the directory right again.
+func (j *Journal) wantsSnapshot() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case j.snapping:
+		return false
+	case j.pause > 0:
+		j.pause--
+		return false
+	case j.poisoned != 0:
+	case j.failure != nil:
+		return false // a full disk: a snapshot would not fit either
+	case j.rekey:
+	case j.since < max(j.cfg.Grow, j.snapshot):
+		return false
+	}
+	j.snapping = true
+	return true
+}
+
+// trySnapshot takes a snapshot. After a failure, others wait for the longer the more have failed: each may fill the disk for a while.
+func (j *Journal) trySnapshot() {
+	err := j.Snapshot()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.snapping = false
+	if err == nil {
+		j.tries = 0
+		return
+	}
+	j.tries++
+	j.pause = min(1<<j.tries, longestPause)
+	if errors.Is(err, errClosed) {
+		return
+	}
+	j.cfg.Metrics.failures.WithLabelValues("snapshot").Inc()
+	j.cfg.Log.Warn("could not take a snapshot; the journal goes on growing, trying again", "dir", j.cfg.Dir, "error", err)
+}
+
+// longestPause is the most ticks between attempts to take a snapshot.
+const longestPause = 64
+
+// exclusively runs f while nobody else uses the segment.
 func (j *Journal) exclusively(f func() error) error {
 	j.mu.Lock()
 	for j.writing {
@@ -343,39 +406,22 @@ func (j *Journal) exclusively(f func() error) error {
 	return err
 }
 
-// sync makes what is written durable. Records that come meanwhile need not wait for it.
-func (j *Journal) sync() {
-	j.mu.Lock()
-	seg := j.seg
-	j.mu.Unlock()
-	if err := seg.Sync(); err != nil && !errors.Is(err, os.ErrClosed) {
-		j.mu.Lock()
-		j.fail(err, true)
-		j.mu.Unlock()
-	}
-}
-
-// retry tries to write again. After a failed fsync the kernel may have dropped what it had, so only a snapshot of everything, in
-// new files, makes the directory right again.
-func (j *Journal) retry() {
-	j.mu.Lock()
-	poisoned := j.poisoned
-	if !poisoned && !j.writing {
-		j.write()
-	}
-	j.mu.Unlock()
-	if poisoned {
-		if err := j.Snapshot(); err != nil {
-			j.cfg.Log.Debug("the journal still cannot be written", "dir", j.cfg.Dir, "error", err)
-		}
-	}
-}
-
-// Close writes and syncs what is left and gives the directory free.
+// Close writes and syncs what is left and gives the directory free. A journal that is not open is left alone.
 func (j *Journal) Close() error {
+	if j.lock == nil {
+		return nil
+	}
+	j.closing.Store(true)
+	j.background.Wait()
 	err := j.Commit()
 	err = errors.Join(err, j.exclusively(func() error {
-		return errors.Join(j.seg.Sync(), j.seg.Close())
+		err := errors.Join(j.seg.sync(), j.seg.file.Close())
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.failure = errClosed
+		j.broken.Store(true)
+		j.cfg.Metrics.writable.Set(0)
+		return err
 	}))
 	return errors.Join(err, j.lock.Close())
 }

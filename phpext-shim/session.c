@@ -102,7 +102,7 @@ static void coat_warn_failed(const coat_session *session, zend_string *id, const
 	char what[64];
 
 	snprintf(
-		what, sizeof(what), "is %s %s", err->outcome_unknown ? "perhaps not (the outcome is unknown)" : "not", step);
+		what, sizeof(what), err->outcome_unknown ? "is perhaps not %s (the outcome is unknown)" : "is not %s", step);
 	coat_warn(session, id, what, coat_refusal(err));
 }
 

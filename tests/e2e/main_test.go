@@ -128,8 +128,8 @@ func copyFile(from, to string) error {
 
 func copyScripts(from, to string) error {
 	scripts, err := filepath.Glob(filepath.Join(from, "*.php"))
-	if err != nil || len(scripts) == 0 {
-		return fmt.Errorf("no scripts in %s: %v", from, err)
+	if err != nil {
+		return fmt.Errorf("find scripts in %s: %w", from, err)
 	}
 	if err := os.Mkdir(to, 0o755); err != nil {
 		return err

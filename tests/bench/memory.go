@@ -20,6 +20,7 @@ const (
 	sessionLen = 1 << 10 // bytes of each session
 	batch      = 256     // requests that are sent together
 	ttl        = 24 * time.Hour
+	rewritten  = ", each written twice"
 )
 
 // memory measures what a session costs in resident memory: each server is filled with so many of 1 KiB.
@@ -27,13 +28,13 @@ func memory(ctx context.Context, m *machine) ([]*table, error) {
 	t := table{
 		Title: "memory",
 		What: fmt.Sprintf("%d sessions of %d incompressible bytes, ids of 32, with expiry: what the server's resident memory grew by, "+
-			"right after the last and 30 s later", m.sessions, sessionLen),
+			"after all were written once, and again when all were replaced by others", m.sessions, sessionLen),
 		Command:  m.command(),
 		Figure:   "bytes/session",
 		Baseline: redis,
 		Lost:     "not kept",
 		aim: func(t *table) aim {
-			r := t.row(coatcheck).Ratio
+			r := t.row(coatcheck + rewritten).Ratio // the worse of the two: garbage is in it
 			return aim{"a session of 1 KiB in at most 1.3 of Redis' resident memory (ratio)", r, r <= 1.3}
 		},
 	}
@@ -51,28 +52,18 @@ func memory(ctx context.Context, m *machine) ([]*table, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := f.fill(ctx, m); err != nil {
-			return nil, fmt.Errorf("fill %s: %w", f.name, err)
+		for _, name := range []string{f.name, f.name + rewritten} {
+			if err := f.fill(ctx, m); err != nil {
+				return nil, fmt.Errorf("fill %s: %w", f.name, err)
+			}
+			now, err := residentBytes(pid)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, series{contender: contender{Name: name}, samples: []sample{
+				{figure: float64(now-before) / float64(m.sessions), done: m.sessions},
+			}})
 		}
-		after, err := residentBytes(pid)
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(30 * time.Second):
-		}
-		later, err := residentBytes(pid)
-		if err != nil {
-			return nil, err
-		}
-		per := func(now int64) sample {
-			return sample{figure: float64(now-before) / float64(m.sessions), done: m.sessions}
-		}
-		all = append(all,
-			series{contender: contender{Name: f.name}, samples: []sample{per(after)}},
-			series{contender: contender{Name: f.name + ", 30 s later"}, samples: []sample{per(later)}})
 	}
 	return []*table{newTable(all, t)}, nil
 }

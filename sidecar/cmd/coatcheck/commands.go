@@ -42,6 +42,6 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.AddCommand(newServe(), newCheckConfig(), newPing(), newStatus(),
-		newKV(), newLock(), newLocks(), newSessions(), newExitCodes())
+		newKV(), newLock(), newLocks(), newSessions(), newJournal(), newExitCodes())
 	return root
 }

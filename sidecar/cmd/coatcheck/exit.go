@@ -37,7 +37,7 @@ var exitCodes = []struct {
 	meaning string
 }{
 	{exitOK, "it was done; the answer is yes"},
-	{exitFailed, "`serve` or `check-config` failed"},
+	{exitFailed, "`serve` or `check-config` failed, or `journal` did or found damage"},
 	{exitUsage, "the command line is wrong"},
 	{exitNo, "the answer is no: there is no such key, the condition did not hold, nobody held the lock"},
 	{exitRunUsage, "the command line of `lock run` is wrong"},

@@ -10,7 +10,7 @@ func TestHeapKeepsEachEntryOnceHoweverOftenItsTimeMoves(t *testing.T) {
 	d := newDesk(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	due := map[string]int64{}
-	for step := range 30_000 {
+	for step := range 8_000 {
 		key := fmt.Sprintf("k%d", rnd.IntN(300))
 		ttl := rnd.Int64N(2000)
 		switch rnd.IntN(6) {
@@ -36,7 +36,7 @@ func TestHeapKeepsEachEntryOnceHoweverOftenItsTimeMoves(t *testing.T) {
 				delete(due, k)
 			}
 		}
-		if step%1000 == 0 {
+		if step%200 == 0 {
 			d.sweep()
 			d.sound()
 			timed, values := 0, 0

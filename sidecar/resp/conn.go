@@ -29,6 +29,7 @@ const (
 type conn struct {
 	s      *Server
 	nc     net.Conn
+	socket *socket
 	client *locker.Client
 	id     int64
 	name   string // as the client calls itself
@@ -43,16 +44,21 @@ type conn struct {
 	start   int // where the answer to the command begins in w.out
 	quit    bool
 
+	call   call // the one under way, outside of MULTI
 	plan   []store.Command
 	single [1]store.Result
 	multi  *transaction // nil outside of MULTI
 
-	readBy, writeBy time.Time // the deadlines as they are set
+	readBy time.Time // the deadline of reading, as it is set
 }
 
-func newConn(s *Server, nc net.Conn) *conn {
+func newConn(s *Server, nc net.Conn) (*conn, error) {
+	socket, err := newSocket(nc)
+	if err != nil {
+		return nil, err
+	}
 	c := &conn{
-		s: s, nc: nc, client: s.locker.NewClient(),
+		s: s, nc: nc, socket: socket, client: s.locker.NewClient(),
 		id: s.lastID.Add(1), user: defaultUser, authed: s.login.open(),
 	}
 	c.in = newReader(unknownLimits)
@@ -60,7 +66,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 		c.welcome(defaultUser, s.cfg.Tenant)
 	}
 	c.in.buf = make([]byte, 0, firstBuffer)
-	return c
+	return c, nil
 }
 
 // welcome sets who the client is.
@@ -82,20 +88,42 @@ func (c *conn) refuse(f failure) {
 func (c *conn) serve() {
 	defer c.nc.Close()
 	defer c.client.Close()
-	defer c.charge(-c.charged)
-	for !c.quit {
-		if err := c.fill(); err != nil {
+	defer func() { c.charge(-c.charged) }()
+	c.setReadDeadline()
+	c.socket.eachTime(c.ready)
+}
+
+// ready reads and answers what is there. It returns true when the connection must end.
+func (c *conn) ready(fd uintptr) bool {
+	for {
+		room, err := c.room()
+		if err != nil {
 			c.cutOff(err)
-			return
+			return true
 		}
-		err := c.serveCommands()
-		if c.flush() != nil || err != nil {
-			return
+		n, err := readNow(fd, room)
+		switch {
+		case errors.Is(err, errWouldBlock):
+			return false
+		case err != nil:
+			return true
+		}
+		c.in.buf = c.in.buf[:len(c.in.buf)+n]
+		err = c.serveCommands()
+		if c.flush() != nil || err != nil || c.quit {
+			return true
 		}
 		c.in.shrink(keptBuffer)
-		c.charge(max(0, cap(c.in.buf)-keptBuffer) + c.multi.size() - c.charged)
+		c.charge(c.held() - c.charged)
+		c.setReadDeadline()
+		if n < len(room) {
+			return false
+		}
 	}
 }
+
+// held returns how much of the memory that all share the connection takes.
+func (c *conn) held() int { return max(0, cap(c.in.buf)-keptBuffer) + c.multi.size() }
 
 // cutOff says to a client that is being closed for its silence or its greed why, if it listens.
 func (c *conn) cutOff(err error) {
@@ -120,19 +148,13 @@ func (c *conn) charge(delta int) bool {
 	return c.s.buffered.Add(int64(delta)) <= int64(c.s.cfg.Unfinished) || delta < 0
 }
 
-// fill reads what has arrived.
-func (c *conn) fill() error {
+// room makes room for what is to be read.
+func (c *conn) room() ([]byte, error) {
 	room := c.in.room(firstBuffer)
-	if grown := cap(c.in.buf) - keptBuffer - c.charged; grown > 0 && !c.charge(grown) {
-		return errBuffersFull
+	if grown := c.held() - c.charged; grown > 0 && !c.charge(grown) {
+		return nil, errBuffersFull
 	}
-	c.setReadDeadline()
-	n, err := c.nc.Read(room)
-	c.in.buf = c.in.buf[:len(c.in.buf)+n]
-	if n > 0 {
-		return nil
-	}
-	return err
+	return room, nil
 }
 
 // setReadDeadline bounds the silence of the client. A deadline that is far enough is left alone: setting one costs
@@ -164,11 +186,7 @@ func (c *conn) flush() error {
 	if len(c.w.out) == 0 {
 		return nil
 	}
-	if now := time.Now(); c.writeBy.Sub(now) < writeTimeout {
-		c.writeBy = now.Add(2 * writeTimeout)
-		c.nc.SetWriteDeadline(c.writeBy)
-	}
-	_, err := c.nc.Write(c.w.out)
+	err := c.socket.write(c.w.out)
 	if cap(c.w.out) > keptBuffer {
 		c.w.out = nil
 	}
@@ -220,6 +238,11 @@ func (c *conn) overflows() bool { return len(c.w.out)-c.start > c.s.cfg.OutputBu
 // execute finds the command, which may be nil, and has it answered.
 func (c *conn) execute(args [][]byte) *command {
 	cmd := c.s.find(args[0])
+	if cmd == nil && isAny(args[0], "post", "host:") {
+		// A web page had a browser send a request here, whose body could be commands.
+		c.s.cfg.Log.Warn("connection closed: it speaks HTTP", "resp", c.s.address(), "client", c.nc.RemoteAddr().String())
+		c.quit = true
+	}
 	if f := c.admit(cmd, args); f != "" {
 		c.reject(cmd, f)
 		return cmd
@@ -231,12 +254,13 @@ func (c *conn) execute(args [][]byte) *command {
 		cmd.run(c, args)
 	default:
 		c.plan = c.plan[:0]
-		q := call{cmd: cmd, args: args, reply: cmd.reply}
-		if q.failed = cmd.plan(c, &q); q.failed == "" {
+		q := &c.call
+		*q = call{cmd: cmd, args: args, reply: cmd.reply}
+		if q.failed = cmd.plan(c, q); q.failed == "" {
 			q.cmds = c.plan
-			q.rs, q.failed = c.decide(&q)
+			q.rs, q.failed = c.decide(q)
 		}
-		c.answer(&q)
+		c.answer(q)
 	}
 	return cmd
 }

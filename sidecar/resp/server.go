@@ -82,7 +82,12 @@ func (s *Server) address() string { return s.listener.Addr().String() }
 
 // accept starts to serve a connection, or refuses it when there are too many.
 func (s *Server) accept(nc net.Conn) {
-	c := newConn(s, nc)
+	c, err := newConn(s, nc)
+	if err != nil {
+		s.cfg.Log.Warn("connection refused", "resp", s.address(), "error", err)
+		nc.Close()
+		return
+	}
 	s.mu.Lock()
 	full := len(s.conns) >= s.cfg.Connections
 	if !full {

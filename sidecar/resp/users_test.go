@@ -1,0 +1,102 @@
+package resp
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+func hashOf(t *testing.T, password string) string {
+	t.Helper()
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(hash)
+}
+
+func usersFile(t *testing.T, text string, mode fs.FileMode) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestReadUsers(t *testing.T) {
+	hash := hashOf(t, "secret")
+	users, err := ReadUsers(usersFile(t, "# who\n\nshop:tenant1:"+hash+"\n default:tenant2:"+hash+"\n", 0o640))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(users) != 2 || users["shop"].Tenant != "tenant1" || string(users["default"].Hash) != hash {
+		t.Errorf("got %v", users)
+	}
+}
+
+func TestReadUsersRefuses(t *testing.T) {
+	hash := hashOf(t, "secret")
+	for what, c := range map[string]struct {
+		text string
+		mode fs.FileMode
+		why  string
+	}{
+		"a file that everybody may read": {"a:b:" + hash, 0o644, "chmod o-r"},
+		"a line of another form":         {"a:" + hash, 0o600, "line 1: a line is user:tenant:hash"},
+		"a password in the clear":        {"# \na:b:secret", 0o600, "line 2: the hash of user a is not bcrypt's"},
+		"a user twice":                   {"a:b:" + hash + "\na:c:" + hash, 0o600, "line 2: the user a is there twice"},
+		"nobody":                         {"# nobody\n", 0o600, "names nobody"},
+	} {
+		_, err := ReadUsers(usersFile(t, c.text, c.mode))
+		switch {
+		case err == nil || !strings.Contains(err.Error(), c.why):
+			t.Errorf("%s: %v, want %q", what, err, c.why)
+		case strings.Contains(err.Error(), hash) || strings.Contains(err.Error(), "secret"):
+			t.Errorf("%s: the error repeats what is secret: %v", what, err)
+		}
+	}
+	if _, err := ReadUsers("/no/such/file"); err == nil {
+		t.Error("a file that is not there was read")
+	}
+}
+
+func TestLogin(t *testing.T) {
+	l := newLogin(Users{"shop": {"tenant1", []byte(hashOf(t, "secret"))}})
+	for range 2 { // the second time it is remembered
+		for _, c := range []struct {
+			user, password, tenant string
+			ok                     bool
+		}{
+			{"shop", "secret", "tenant1", true},
+			{"shop", "Secret", "", false},
+			{"shop", "", "", false},
+			{"nobody", "secret", "", false},
+			{"shop", "secret" + strings.Repeat("x", maxPassword), "", false},
+		} {
+			if tenant, ok := l.check(c.user, []byte(c.password)); tenant != c.tenant || ok != c.ok {
+				t.Errorf("%s %q: %q, %v", c.user, c.password, tenant, ok)
+			}
+		}
+	}
+}
+
+func TestHashPassword(t *testing.T) {
+	hash, err := HashPassword([]byte("secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bcrypt.CompareHashAndPassword([]byte(hash), []byte("secret")) != nil {
+		t.Error("the hash is not the password's")
+	}
+	if _, err := HashPassword([]byte(strings.Repeat("x", maxPassword+1))); err == nil {
+		t.Error("a password that bcrypt would cut off was hashed")
+	}
+}

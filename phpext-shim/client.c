@@ -161,8 +161,10 @@ typedef struct {
 	coat_error *err;
 	coat_outgoing outgoing;
 	int64_t deadline_ms;
-	uint32_t hello_id; /* 0 when no hello is due */
-	bool sent;         /* bytes went out, in whichever attempt */
+	int64_t bridge_until_ms; /* until when a daemon that starts or stops is waited for */
+	uint32_t hello_id;       /* 0 when no hello is due */
+	bool unavailable;        /* the daemon said so: nothing was carried out */
+	bool sent;               /* bytes went out, in whichever attempt */
 } coat_run;
 
 static bool coat_check_size(coat_batch *batch, coat_error *err)
@@ -178,6 +180,19 @@ static bool coat_check_size(coat_batch *batch, coat_error *err)
 	err->size = batch->largest;
 	err->limit = limit;
 	return false;
+}
+
+/* Is this a daemon that starts or stops, with time left to wait for the one that is coming? A batch is
+ * not sent again when other requests of it may have been carried out. */
+static bool coat_is_passing(coat_run *run, const msgpack_object *error)
+{
+	coat_error said = COAT_ERROR_INIT;
+
+	if (error->type == MSGPACK_OBJECT_NIL || run->batch->count > 1 || coat_now_ms() >= run->bridge_until_ms) {
+		return false;
+	}
+	coat_error_from_daemon(&said, run->batch->method, error);
+	return said.kind == COAT_ERROR_UNAVAILABLE;
 }
 
 static bool coat_accept_hello(coat_run *run, const msgpack_object *error, const msgpack_object *result)
@@ -207,7 +222,7 @@ static bool coat_accept_reply(coat_run *run, uint64_t id, const msgpack_object *
 	coat_batch *batch = run->batch;
 	uint64_t index = id - batch->first_id;
 
-	if (id < batch->first_id || index >= batch->count ||
+	if (run->hello_id != 0 || id < batch->first_id || index >= batch->count ||
 		(batch->is_answered ? batch->is_answered[index] : batch->answered > 0)) {
 		coat_error_set(run->err, COAT_ERROR_PROTOCOL, "%s: an answer came that nobody asked for (id %" PRIu64 ")",
 			batch->method, id);
@@ -242,13 +257,17 @@ static bool coat_accept_frame(coat_run *run, const char *frame, size_t length)
 		coat_error_from_daemon(run->err, run->batch->method, &parts[2]);
 		return false;
 	}
+	if (coat_is_passing(run, &parts[2])) {
+		run->unavailable = true;
+		return false;
+	}
 	if (run->hello_id != 0 && parts[1].via.u64 == run->hello_id) {
 		return coat_accept_hello(run, &parts[2], &parts[3]);
 	}
 	return coat_accept_reply(run, parts[1].via.u64, &parts[2], &parts[3]);
 }
 
-/* Takes every frame that is complete. */
+/* Takes every frame that is complete, but none beyond the last that is due. */
 static bool coat_accept_frames(coat_run *run)
 {
 	coat_connection *conn = run->batch->conn;
@@ -257,7 +276,7 @@ static bool coat_accept_frames(coat_run *run)
 	size_t length;
 	bool accepted;
 
-	for (;;) {
+	while (run->hello_id != 0 || run->batch->answered < run->batch->count) {
 		if (!coat_connection_next_frame(conn, limit, &frame, &length)) {
 			coat_error_set(run->err, COAT_ERROR_PROTOCOL,
 				"%s: the answer claims a length that cannot be; is this the socket of a coatcheck daemon?",
@@ -273,6 +292,7 @@ static bool coat_accept_frames(coat_run *run)
 			return false;
 		}
 	}
+	return true;
 }
 
 static void coat_describe_io(coat_run *run, coat_io io)
@@ -334,7 +354,7 @@ static coat_io coat_attempt(coat_run *run, bool fresh)
 	if (fresh && batch->largest > COAT_HELLO_PIPELINE_MAX) {
 		coat_outgoing_set(&run->outgoing, &conn->hello, NULL);
 		io = coat_converse(run, true);
-		if (io != COAT_IO_OK || run->err->kind != COAT_ERROR_NONE) {
+		if (io != COAT_IO_OK || run->err->kind != COAT_ERROR_NONE || run->unavailable) {
 			run->outgoing.sent = 0; /* of the batch itself nothing was sent */
 			return io;
 		}
@@ -351,42 +371,52 @@ static coat_io coat_attempt(coat_run *run, bool fresh)
 	return coat_converse(run, false);
 }
 
-/* The attempts of an exchange: one, and one more if the connection broke and a second does no harm. */
-static void coat_attempts(coat_run *run)
+/* One attempt, over the connection that is there or a new one. True when it is worth another: the
+ * daemon starts or stops, or the connection broke for the first time and a second sending does no harm. */
+static bool coat_attempt_is_worth_another(coat_run *run, bool *broke)
 {
 	coat_batch *batch = run->batch;
 	coat_connection *conn = batch->conn;
+	bool alive = coat_connection_alive(conn);
+	coat_io io;
 
-	for (int attempt = 1;; attempt++) {
-		bool alive = coat_connection_alive(conn);
-		coat_io io;
-
-		if (!alive && !coat_connection_open(conn, batch->connect_timeout_ms, !batch->no_bridge, run->err)) {
-			return;
-		}
-		if (attempt == 1) {
-			run->deadline_ms = coat_now_ms() + batch->timeout_ms;
-		}
-		io = coat_attempt(run, !alive);
-		run->sent = run->sent || run->outgoing.sent > 0;
-		if (io == COAT_IO_OK && (run->err->kind == COAT_ERROR_NONE || run->err->kind == COAT_ERROR_TOO_LARGE)) {
-			return;
-		}
-		coat_connection_close(conn);
-		if (io != COAT_IO_CLOSED || attempt > 1 || batch->answered > 0 ||
-			(run->outgoing.sent > 0 && !batch->resendable)) {
-			return;
-		}
-		run->err->kind = COAT_ERROR_NONE;
+	if (!alive && !coat_connection_open(conn, batch->connect_timeout_ms, !batch->no_bridge, run->err)) {
+		return false;
 	}
+	if (run->deadline_ms == 0) {
+		run->deadline_ms = coat_now_ms() + batch->timeout_ms;
+	}
+	run->unavailable = false;
+	io = coat_attempt(run, !alive);
+	if (run->unavailable) {
+		coat_connection_close(conn);
+		coat_connection_pause();
+		return true;
+	}
+	if (io == COAT_IO_OK && (run->err->kind == COAT_ERROR_NONE || run->err->kind == COAT_ERROR_TOO_LARGE)) {
+		return false;
+	}
+	coat_connection_close(conn);
+	if (io != COAT_IO_CLOSED || *broke || batch->answered > 0 || (run->outgoing.sent > 0 && !batch->resendable)) {
+		return false;
+	}
+	*broke = true;
+	run->err->kind = COAT_ERROR_NONE;
+	return true;
 }
 
 bool coat_exchange(coat_batch *batch, coat_reply_function reply, void *context, coat_error *err)
 {
 	coat_run run = {.batch = batch, .reply = reply, .context = context, .err = err};
+	bool broke = false;
 
 	err->kind = COAT_ERROR_NONE;
-	coat_attempts(&run);
+	if (!batch->no_bridge) {
+		run.bridge_until_ms = coat_now_ms() + batch->connect_timeout_ms;
+	}
+	while (coat_attempt_is_worth_another(&run, &broke)) {
+		/* once more */
+	}
 	err->outcome_unknown = run.sent && (err->kind == COAT_ERROR_CONNECTION || err->kind == COAT_ERROR_TIMEOUT);
 	coat_buffer_trim(&batch->conn->out);
 	if (batch->conn->in_taken == batch->conn->in.length) {

@@ -11,7 +11,8 @@
  *
  * A connection can die while it is used: the daemon was restarted or killed. Then the batch is sent
  * once more on a new connection, if nothing of it was sent before or if sending it twice does no
- * harm. The table of methods in client.c says for which methods that holds, and why.
+ * harm. The table of methods in client.c says for which methods that holds, and why. A daemon that
+ * says it is unavailable, because it starts or stops, is asked again until connect_timeout_ms is over.
  */
 
 #ifndef COATCHECK_CLIENT_H

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define COAT_RECEIVE_CHUNK (16 * 1024)
-#define COAT_CONNECT_PAUSE_MS 10
+#define COAT_PAUSE_MS 10
 #define COAT_WAIT_SLICE_MS 1000
 
 int64_t coat_now_ms(void)
@@ -78,6 +78,20 @@ void coat_connection_close(coat_connection *conn)
 	conn->in_taken = 0;
 }
 
+void coat_connection_trim(coat_connection *conn)
+{
+	coat_buffer_trim(&conn->out);
+	if (conn->in_taken == conn->in.length) {
+		conn->in_taken = conn->in.length = 0;
+		coat_buffer_trim(&conn->in);
+	}
+}
+
+void coat_connection_pause(void)
+{
+	poll(NULL, 0, COAT_PAUSE_MS);
+}
+
 bool coat_connection_alive(coat_connection *conn)
 {
 	char byte;
@@ -86,8 +100,8 @@ bool coat_connection_alive(coat_connection *conn)
 		return false;
 	}
 	/* Between two exchanges nothing is due: anything to read, be it the end, means that it is over. */
-	if (conn->pid == getpid() && !conn->mid_exchange && recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
-		(errno == EAGAIN || errno == EWOULDBLOCK)) {
+	if (conn->pid == getpid() && !conn->mid_exchange && conn->in_taken == conn->in.length &&
+		recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
 		return true;
 	}
 	coat_connection_close(conn);
@@ -164,7 +178,7 @@ bool coat_connection_open(coat_connection *conn, zend_long timeout_ms, bool brid
 		if (!(restarting || cause == EAGAIN || cause == EINTR) || COAT_TIMED_OUT() || coat_now_ms() >= deadline) {
 			break;
 		}
-		poll(NULL, 0, COAT_CONNECT_PAUSE_MS);
+		coat_connection_pause();
 	}
 	conn->was_connected = conn->was_connected && cause == EAGAIN;
 	coat_describe_connect_failure(conn, cause, timeout_ms, err);

@@ -81,6 +81,12 @@ bool coat_connection_alive(coat_connection *conn);
  * restarts: it is tried again until the time limit. Only then, so that an absent daemon costs nobody a second each. */
 bool coat_connection_open(coat_connection *conn, zend_long timeout_ms, bool bridge, coat_error *err);
 
+/* Gives back the memory of unusually large messages, when nothing is left unread. */
+void coat_connection_trim(coat_connection *conn);
+
+/* Lets a moment pass between two tries. */
+void coat_connection_pause(void);
+
 /* Closes without a word. */
 void coat_connection_close(coat_connection *conn);
 

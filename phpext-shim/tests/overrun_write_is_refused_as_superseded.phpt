@@ -9,7 +9,7 @@ ini_set('coatcheck.lock_lease', '0.3');
 
 $a = new Worker('start("overrun"); $_SESSION["by"] = "A"; say("A holds"); pause(); session_write_close();');
 echo $a->line(), "\n";
-ini_set('coatcheck.lock_lease', '30');
+ini_set('coatcheck.lock_lease', '600');
 var_dump(start('overrun'));
 $a->go();
 echo $a->rest();

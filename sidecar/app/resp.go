@@ -26,7 +26,7 @@ func (a *App) startRESP() error {
 		return fmt.Errorf("listen for resp: %w", err)
 	}
 	server := resp.New(resp.Config{
-		Tenant: defaultTenant, Users: users, Connections: a.cfg.Redis.Connections,
+		Address: a.cfg.RESP.String(), Tenant: defaultTenant, Users: users, Connections: a.cfg.Redis.Connections,
 		MaxArguments: a.cfg.Redis.MaxArguments, MaxCommand: int(a.cfg.Redis.MaxCommand),
 		Unfinished: int(a.cfg.Redis.Unfinished), OutputBuffer: int(a.cfg.Redis.OutputBuffer),
 		IdleTimeout: a.cfg.Redis.IdleTimeout, MemoryLimit: int64(a.cfg.Memory.Limit),

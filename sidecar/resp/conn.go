@@ -114,7 +114,10 @@ func (c *conn) ready(fd uintptr) bool {
 			return true
 		}
 		c.in.shrink(keptBuffer)
-		c.charge(c.held() - c.charged)
+		if !c.charge(c.held() - c.charged) {
+			c.cutOff(errBuffersFull)
+			return true
+		}
 		c.setReadDeadline()
 		if n < len(room) {
 			return false
@@ -131,7 +134,7 @@ func (c *conn) cutOff(err error) {
 		c.w.fail(failure("ERR " + err.Error()))
 		c.flush()
 		c.s.cfg.Metrics.malformed.Inc()
-		c.s.cfg.Log.Warn("connection closed: too many unfinished commands", "resp", c.s.address(),
+		c.s.cfg.Log.Warn("connection closed: too many unfinished commands", "resp", c.s.cfg.Address,
 			"client", c.nc.RemoteAddr().String(), "limit", c.s.cfg.Unfinished)
 	}
 }
@@ -204,7 +207,7 @@ func (c *conn) serveCommands() error {
 		if err != nil {
 			c.w.fail(failure("ERR " + err.Error()))
 			c.s.cfg.Metrics.malformed.Inc()
-			c.s.cfg.Log.Warn("connection closed: not the Redis protocol", "resp", c.s.address(),
+			c.s.cfg.Log.Warn("connection closed: not the Redis protocol", "resp", c.s.cfg.Address,
 				"client", c.nc.RemoteAddr().String(), "error", err)
 			return err
 		}
@@ -240,7 +243,7 @@ func (c *conn) execute(args [][]byte) *command {
 	cmd := c.s.find(args[0])
 	if cmd == nil && isAny(args[0], "post", "host:") {
 		// A web page had a browser send a request here, whose body could be commands.
-		c.s.cfg.Log.Warn("connection closed: it speaks HTTP", "resp", c.s.address(), "client", c.nc.RemoteAddr().String())
+		c.s.cfg.Log.Warn("connection closed: it speaks HTTP", "resp", c.s.cfg.Address, "client", c.nc.RemoteAddr().String())
 		c.quit = true
 	}
 	if f := c.admit(cmd, args); f != "" {
@@ -313,6 +316,11 @@ func (c *conn) decideAll(cmds []store.Command, allAbsent bool) ([]store.Result, 
 	r, err := c.client.Do(context.Background(), &batch)
 	if err != nil {
 		return nil, undecided(err)
+	}
+	for i := range r.Batch {
+		if r.Batch[i].Reason == store.TooLong && cmds[i].Op != store.OpAppend {
+			return nil, errLargeReply // what was stored compressed would be
+		}
 	}
 	return r.Batch, ""
 }

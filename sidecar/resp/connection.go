@@ -98,7 +98,7 @@ func (c *conn) authenticate(user string, password []byte) failure {
 	}
 	tenant, ok := c.s.login.check(user, password)
 	if !ok {
-		c.s.cfg.Log.Warn("password refused", "resp", c.s.address(), "user", locker.Short(user), "client", c.nc.RemoteAddr().String())
+		c.s.cfg.Log.Warn("password refused", "resp", c.s.cfg.Address, "user", locker.Short(user), "client", c.nc.RemoteAddr().String())
 		return errWrongPass
 	}
 	c.welcome(user, tenant)
@@ -226,5 +226,5 @@ func (c *conn) info() string {
 		version = 3
 	}
 	return fmt.Sprintf("id=%d addr=%s laddr=%s name=%s db=%d multi=%d user=%s resp=%d\n",
-		c.id, c.nc.RemoteAddr(), c.nc.LocalAddr(), c.name, c.db, c.multi.queued(), c.user, version)
+		c.id, c.nc.RemoteAddr(), c.s.cfg.Address, c.name, c.db, c.multi.queued(), c.user, version)
 }

@@ -15,6 +15,7 @@ import (
 
 // Config is what a Server needs to know.
 type Config struct {
+	Address      string // for logs
 	Tenant       string // of everyone, when there are no users
 	Users        Users  // who may authenticate; empty: nobody needs to
 	Connections  int    // at most
@@ -68,23 +69,21 @@ func (s *Server) Serve() error {
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-			s.cfg.Log.Error("cannot accept a connection: no file descriptors left; raise LimitNOFILE", "resp", s.address())
+			s.cfg.Log.Error("cannot accept a connection: no file descriptors left; raise LimitNOFILE", "resp", s.cfg.Address)
 			time.Sleep(50 * time.Millisecond) // accept would fail at once again
 			continue
 		case err != nil:
-			return fmt.Errorf("accept on %s: %w", s.address(), err)
+			return fmt.Errorf("accept on %s: %w", s.cfg.Address, err)
 		}
 		s.accept(nc)
 	}
 }
 
-func (s *Server) address() string { return s.listener.Addr().String() }
-
 // accept starts to serve a connection, or refuses it when there are too many.
 func (s *Server) accept(nc net.Conn) {
 	c, err := newConn(s, nc)
 	if err != nil {
-		s.cfg.Log.Warn("connection refused", "resp", s.address(), "error", err)
+		s.cfg.Log.Warn("connection refused", "resp", s.cfg.Address, "error", err)
 		nc.Close()
 		return
 	}
@@ -97,7 +96,7 @@ func (s *Server) accept(nc net.Conn) {
 	s.mu.Unlock()
 	if full {
 		s.cfg.Metrics.turnedAway.Inc()
-		s.cfg.Log.Warn("connection refused: too many", "resp", s.address(), "limit", s.cfg.Connections)
+		s.cfg.Log.Warn("connection refused: too many", "resp", s.cfg.Address, "limit", s.cfg.Connections)
 		c.refuse(errMaxClients)
 		return
 	}

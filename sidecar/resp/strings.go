@@ -116,10 +116,6 @@ func replyMGet(c *conn, q *call) {
 	c.w.array(len(q.rs))
 	for i := range q.rs {
 		r := &q.rs[i]
-		if r.Reason == store.TooLong {
-			c.w.fail(errLargeReply)
-			return
-		}
 		c.w.bulkOrNull(r.Value, r.Found)
 		if c.overflows() {
 			return

@@ -172,7 +172,7 @@ func (a *App) makeJournal(state *store.Store) error {
 	}
 	a.journal = journal.New(journal.Config{
 		Dir: a.cfg.Data, Fsync: fsyncs[a.cfg.Journal.Fsync], Values: a.cfg.Journal.Values, Keys: keys,
-		Log: a.log, Metrics: journal.NewMetrics(a.registry),
+		Grow: int64(a.cfg.Journal.SnapshotAfter), Log: a.log, Metrics: journal.NewMetrics(a.registry),
 	}, state)
 	return nil
 }

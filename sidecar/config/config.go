@@ -143,6 +143,11 @@ type Journal struct {
 	// empty after a restart, and the disk has less to do.
 	Values bool `key:"values" default:"true"`
 
+	// SnapshotAfter is how much the journal grows, at least, before a snapshot of everything replaces it; it
+	// grows to the size of the last snapshot in any case. The more it is, the rarer are snapshots, and the longer is a
+	// start. The disk must have room for three times what is kept, and this.
+	SnapshotAfter Size `key:"snapshot_after" default:"64MiB" min:"64KiB" max:"1048576MiB"`
+
 	// KeyFile is the file of the keys that what is kept is sealed with (AES-256-GCM), one a line, each 64
 	// hexadecimal digits. The first seals, all of them open: to change the key, put a new one first, restart,
 	// and remove the old one when the log says that all files have the new one. Nobody but its owner may have

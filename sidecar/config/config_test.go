@@ -26,7 +26,7 @@ func TestDefaults(t *testing.T) {
 			MaxWait:    5 * time.Minute,
 		},
 		Limits:  Limits{MaxFrame: 16 * MiB, Connections: 10000},
-		Journal: Journal{Fsync: "everysec", Values: true},
+		Journal: Journal{Fsync: "everysec", Values: true, SnapshotAfter: 64 * MiB},
 		Memory:  Memory{Eviction: "lru"},
 		Redis: Redis{
 			Connections: 10000, MaxArguments: 65536, MaxCommand: 16 * MiB, Unfinished: 256 * MiB, OutputBuffer: 64 * MiB,
@@ -150,7 +150,7 @@ func TestEverySettingCanBeGivenInEveryWay(t *testing.T) {
 		"fpm_status": "127.0.0.1:9002", "docroot": dir, "log_level": "debug", "log_format": "json",
 		"drain_timeout": "1s", "lock.lease": "1s", "lock.max_hold": "0", "lock.max_waiters": "2",
 		"lock.max_wait": "1s", "limits.max_frame": "65536", "limits.connections": "3",
-		"data": dir, "journal.fsync": "always", "journal.values": "false", "journal.key_file": "/etc/coatcheck/keys", "memory.limit": "1MiB", "memory.tenant_limit": "1MiB", "memory.eviction": "noeviction",
+		"data": dir, "journal.fsync": "always", "journal.values": "false", "journal.key_file": "/etc/coatcheck/keys", "journal.snapshot_after": "1MiB", "memory.limit": "1MiB", "memory.tenant_limit": "1MiB", "memory.eviction": "noeviction",
 		"front.timeout": "1s", "front.max_body": "1MiB",
 		"resp": "127.0.0.1:6390", "redis.users": "/etc/coatcheck/users", "redis.connections": "3", "redis.max_arguments": "99",
 		"redis.max_command": "1MiB", "redis.unfinished": "1MiB", "redis.output_buffer": "1MiB", "redis.idle_timeout": "1m",

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ type daemon struct {
 	data   string
 	socket string
 	args   []string
+	user   uint32 // who runs it; 0: who runs the test
 	cmd    *exec.Cmd
 	over   chan struct{} // closed when cmd has ended
 	log    journalOfLines
@@ -77,6 +79,9 @@ func (d *daemon) launch() {
 	d.cmd = exec.Command(program, append([]string{"serve", "--socket", d.socket, "--data", d.data}, d.args...)...)
 	d.cmd.Env = append(os.Environ(), "COATCHECK_JOURNAL_SNAPSHOT_AFTER=64KiB", "COATCHECK_DRAIN_TIMEOUT=100ms")
 	d.cmd.Stdout, d.cmd.Stderr = &d.log, &d.log
+	if d.user != 0 {
+		d.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: d.user, Gid: d.user}}
+	}
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -135,17 +134,7 @@ func TestReportsOnLifeAndData(t *testing.T) {
 	h := open(t, plan{})
 
 	t.Run("phpredis 1354: a session that is only read lives on", func(t *testing.T) {
-		v := h.visitor()
-		v.get("count.php?ini[session.gc_maxlifetime]=2").mustBeOK(t)
-		for range 3 {
-			eventually(t, 5*time.Second, "half of the session's life is over", func() (bool, string) {
-				r, exists := h.record(v)
-				check(t, exists, "the session ended before its time")
-				return r.TTLMs < 1000, fmt.Sprint(r.TTLMs, " ms left")
-			})
-			v.get("untouched.php?ini[session.gc_maxlifetime]=2").mustBeOK(t)
-		}
-		check(t, v.stored(t, "") == `{"n":1}`, "the session is %s", v.stored(t, ""))
+		h.visitor().outlivesItsLifetime(t)
 	})
 	t.Run("phpredis 477: data with NULs are not cut", func(t *testing.T) {
 		h.visitor().keeps(t, "odd", 10)

@@ -65,8 +65,8 @@ namespace {
     /** Milliseconds; -1 no expiry; -2 missing. */
     function coatcheck_kv_pttl(string $key, string $bucket = ""): int {}
 
-    /** @return array{string, list<string>} the next cursor, "" at the end, and keys */
-    function coatcheck_kv_scan(string $prefix = "", string $cursor = "", int $count = 1000, string $bucket = ""): array {}
+    /** @return array{int, list<string>} the next cursor, 0 at the end, and keys */
+    function coatcheck_kv_scan(string $prefix = "", int $cursor = 0, int $count = 1000, string $bucket = ""): array {}
 
     /** Empties the bucket. Sessions and locks stay. */
     function coatcheck_kv_flush_all(string $bucket = ""): bool {}

@@ -171,10 +171,10 @@ PHP_FUNCTION(coatcheck_kv_mget)
 
 PHP_FUNCTION(coatcheck_kv_scan)
 {
-	zend_string *prefix = NULL, *cursor = NULL, *bucket = NULL;
-	zend_long count = 1000;
+	zend_string *prefix = NULL, *bucket = NULL;
+	zend_long cursor = 0, count = 1000;
 
-	if (zend_parse_parameters(ZEND_NUM_ARGS(), "|SSlS", &prefix, &cursor, &count, &bucket) == FAILURE) {
+	if (zend_parse_parameters(ZEND_NUM_ARGS(), "|SllS", &prefix, &cursor, &count, &bucket) == FAILURE) {
 		RETURN_THROWS();
 	}
 	if (count < 1) {
@@ -183,7 +183,7 @@ PHP_FUNCTION(coatcheck_kv_scan)
 	}
 	coat_param params[] = {
 		coat_param_string("prefix", prefix),
-		coat_param_string("cursor", cursor),
+		coat_param_int("cursor", cursor),
 		coat_param_int("count", count),
 		coat_bucket(bucket),
 	};

@@ -161,7 +161,7 @@ static bool coat_parse_option(coat_settings *settings, const char *pair, size_t 
 		case COAT_OPTION_SET:
 			return true;
 		case COAT_OPTION_BAD_VALUE:
-			snprintf(problem, size, "the option %s has the bad value \"%s\"", name, value);
+			snprintf(problem, size, "the option %s has the bad value \"%.60s\"", name, value);
 			return false;
 		default:
 			snprintf(problem, size,
@@ -204,7 +204,7 @@ bool coat_settings_load(coat_settings *settings, const char *save_path, char *pr
 		length = strcspn(save_path, "?");
 		options = save_path + length + (save_path[length] == '?');
 	}
-	if (length == 0 || (!is_url && coat_is_directory(save_path))) {
+	if (length == 0 || (is_url && length <= strlen("unix://")) || (!is_url && coat_is_directory(save_path))) {
 		save_path = COAT_G(socket);
 		length = strlen(save_path);
 	}

@@ -3,8 +3,8 @@
  *
  * A save_path is empty (use coatcheck.socket), the path of a socket, or a URL
  * unix:///path?name=value&... whose options override the ini settings of the same name for this
- * session. A path that is a directory is one that was left behind for the files handler (Debian
- * compiles one in) and counts as empty.
+ * session; without a path, unix://?name=value, it is coatcheck.socket again. A path that is a directory is one that was
+ * left behind for the files handler (Debian compiles one in) and counts as empty.
  */
 
 #ifndef COATCHECK_SETTINGS_H

@@ -40,7 +40,7 @@ import (
 type Config struct {
 	// Socket is the path of the Unix socket that PHP and the command line connect to. Whoever
 	// may write to it may use the daemon, so its mode and group are the access control.
-	Socket string `key:"socket" default:"/run/coatcheck/coatcheck.sock" allow:"a path of at most 107 bytes" flag:"PATH of the Unix socket that PHP connects to"`
+	Socket string `key:"socket" default:"/run/coatcheck/coatcheck.sock" allow:"a path of at most 103 bytes" flag:"PATH of the Unix socket that PHP connects to"`
 
 	// SocketMode is the permission bits of the socket, in octal. With the default, the daemon's
 	// user and the socket's group may connect. More bits let more users read every session.

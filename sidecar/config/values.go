@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// maxSocketPath is the longest path of a Unix socket that Linux takes, in bytes: sun_path has
-// 108, of which the last is a NUL.
-const maxSocketPath = 107
+// maxSocketPath is the longest path of a Unix socket, in bytes: Linux takes 107, and a socket is made
+// under its name with ".new" behind it.
+const maxSocketPath = 103
 
 // A kind is how the values of one Go type are written.
 type kind struct {

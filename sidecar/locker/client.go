@@ -55,6 +55,9 @@ func (c *Client) Do(ctx context.Context, cmd *store.Command) (store.Result, erro
 	case store.OpLockAcquire:
 		return c.try(ctx, cmd)
 	}
+	if cmd.Op == store.OpLockRenew && cmd.Lease == 0 && c.keepsNamed(heldNameOf(cmd)) {
+		cmd.Lease = c.l.boundLease(0) // a bound lock has a lease, whoever renews it
+	}
 	r, err := c.l.do(ctx, cmd)
 	if err == nil {
 		c.forgetEnded(cmd, r)
@@ -73,6 +76,13 @@ func (c *Client) forgetEnded(cmd *store.Command, r store.Result) {
 	case store.OpSessionRelease, store.OpSessionDestroy, store.OpLockRelease:
 		c.forget(cmd)
 	}
+}
+
+// keepsNamed says whether a lock is bound to this client.
+func (c *Client) keepsNamed(n heldName) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.held[n] != nil
 }
 
 // noteRenewed begins the longest hold anew: a client that renews by itself is alive.

@@ -125,6 +125,10 @@ func (l *Locker) tell(c *store.Command, r store.Result) {
 		if r.Done {
 			l.wake(c)
 		}
+	case store.OpLockAcquire:
+		if c.Shared && r.Status == store.OK { // others may share it now
+			l.wake(c)
+		}
 	case store.OpSet, store.OpDel, store.OpGetDel, store.OpIncr, store.OpIncrFloat, store.OpAppend, store.OpExpire:
 		l.changed(c)
 	case store.OpRename:

@@ -7,6 +7,7 @@ type hold struct {
 	since int64
 	until int64 // end of the lease, ms; 0: none
 	bound bool
+	ended bool // by a command, before its time: it is not renewed
 	who   *Who
 }
 

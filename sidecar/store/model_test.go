@@ -22,6 +22,7 @@ type modelSession struct {
 	expiresAt int64
 	holder    string // of the last grant that was not released
 	until     int64
+	ended     bool   // by a command, so that it cannot be renewed
 	grant     uint64 // the last grant
 	destroyed uint64 // the last destruction's stamp is above the fences before it: the highest of those
 	tombstone int64
@@ -193,6 +194,7 @@ func (x *trial) granted(id string, m *modelSession, r Result, token string, leas
 		x.fail("open %s as %s: fence %d after %d", id, token, r.Fence, m.issued)
 	}
 	m.holder, m.until, m.grant, m.issued = token, x.now+lease, r.Fence, r.Fence
+	m.ended = false
 	m.read = append(m.read, visit{token, r.Fence})
 }
 
@@ -226,7 +228,7 @@ func (x *trial) openAgain(id string, m *modelSession, lease int64) {
 		}
 		m.issued = max(m.issued, r.Fence)
 	case m.holder == v.token && m.destroyed < m.grant && r.Fence == m.grant:
-		m.until = x.now + lease // the same grant
+		m.until, m.ended = x.now+lease, false // the same grant
 	case m.holder == v.token && m.destroyed < m.grant && m.blurred < m.grant:
 		x.fail("open %s again as %s: fence %d, want its grant's %d", id, v.token, r.Fence, m.grant)
 	default:
@@ -328,7 +330,7 @@ func (x *trial) lapseOrForce(id string, m *modelSession) {
 		x.fail("%v, want %v", r.Done, want)
 	}
 	if want {
-		m.until = x.now
+		m.until, m.ended = x.now, true
 	}
 }
 
@@ -341,7 +343,7 @@ func (x *trial) renewSession(id string, m *modelSession, lease int64) {
 	x.note("renew %s as %s for %d -> %v", id, v.token, lease, r.Done)
 	forgotten := m.blurred >= m.grant
 	switch {
-	case m.holder != v.token && r.Done, m.holder == v.token && !r.Done && !forgotten:
+	case (m.holder != v.token || m.ended) && r.Done, m.holder == v.token && !m.ended && !r.Done && !forgotten:
 		x.fail("renewal: %+v", r)
 	case r.Done:
 		m.until = x.now + lease

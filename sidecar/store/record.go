@@ -113,6 +113,12 @@ func appendKey(kind recordKind, b []byte, s Space, key string) []byte {
 	return appendBytes(b, key)
 }
 
+// The flags of a hold.
+const (
+	holdBound = 1 << iota
+	holdEnded
+)
+
 func (h *hold) encode(b []byte) []byte {
 	b = appendBytes(b, h.token)
 	if h.token == "" {
@@ -121,11 +127,14 @@ func (h *hold) encode(b []byte) []byte {
 	b = binary.AppendUvarint(b, h.fence)
 	b = binary.AppendVarint(b, h.since)
 	b = binary.AppendVarint(b, h.until)
-	bound := byte(0)
+	flags := byte(0)
 	if h.bound {
-		bound = 1
+		flags |= holdBound
 	}
-	b = append(b, bound)
+	if h.ended {
+		flags |= holdEnded
+	}
+	b = append(b, flags)
 	var who Who
 	if h.who != nil {
 		who = *h.who
@@ -324,7 +333,9 @@ func (r *reader) hold() hold {
 	if h.token == "" {
 		return h
 	}
-	h.fence, h.since, h.until, h.bound = r.uint(), r.int(), r.int(), r.byte() == 1
+	h.fence, h.since, h.until = r.uint(), r.int(), r.int()
+	flags := r.byte()
+	h.bound, h.ended = flags&holdBound != 0, flags&holdEnded != 0
 	h.who = &Who{PID: int(r.int()), SAPI: string(r.bytes()), Script: string(r.bytes())}
 	return h
 }

@@ -155,6 +155,7 @@ func (sh *shard) openSession(c *Command) Result {
 		x.grant = x.hold.fence
 	}
 	x.hold.until = later(c.Now, c.Lease) // not 0, which settle would take for long ago
+	x.hold.ended = false
 	sh.settle(x, c.Now)
 	return x.record(Result{Locked: true, Fence: x.hold.fence}, c.Now)
 }
@@ -260,15 +261,16 @@ func (sh *shard) lapse(x *session, now int64) Result {
 	if !x.hold.live(now) {
 		return Result{}
 	}
-	x.hold.until = now
+	x.hold.until, x.hold.ended = now, true
 	sh.settle(x, now)
 	return Result{Done: true}
 }
 
-// renewSession lengthens the lease of the last grant, also when it has just run out and nobody else came.
+// renewSession lengthens the lease of the last grant, also when it has just run out and nobody else came; not
+// when it was ended by an operator, or because its client has gone.
 func (sh *shard) renewSession(c *Command) Result {
 	x := sh.session(c)
-	if x == nil || !x.hold.is(c.Token) {
+	if x == nil || !x.hold.is(c.Token) || x.hold.ended {
 		return refused(NotHolder)
 	}
 	x.hold.until = later(c.Now, c.Lease)

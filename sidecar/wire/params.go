@@ -38,7 +38,7 @@ const (
 	MaxKeys = 16_384
 	// MaxKey is the length of the longest key or lock name.
 	MaxKey = 65_535
-	// maxWord is the length of the longest token, bucket, prefix of sessions, or client's name.
+	// maxWord is the length of the longest token, bucket, or client's name.
 	maxWord = 255
 	// maxScript is the length from which a script's path is cut; it is only shown.
 	maxScript = 1_024

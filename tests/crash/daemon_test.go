@@ -23,7 +23,7 @@ const patience = 60 * time.Second
 
 // daemon is a daemon with its data directory, to be killed and started again.
 type daemon struct {
-	t      *testing.T
+	t      testing.TB
 	dir    string
 	data   string
 	socket string
@@ -53,7 +53,7 @@ func (l *journalOfLines) String() string {
 }
 
 // place makes a daemon's directories, and does not start it. data is where it keeps what it keeps; empty: in a directory of the test's.
-func place(t *testing.T, data string, args ...string) *daemon {
+func place(t testing.TB, data string, args ...string) *daemon {
 	t.Helper()
 	dir, err := os.MkdirTemp(filepath.Dir(program), "") // t.TempDir may be too long for a socket
 	if err != nil {

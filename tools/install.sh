@@ -31,9 +31,9 @@ test   php-codesniffer    phpcs                   PHP_CodeSniffer
 test   redis-server       redis-server            Redis 7, to compare answers with
 test   redis-tools        redis-cli               the Redis command line
 test   php-redis          -                       the PHP extension redis
-test   php-illuminate-cache      -                Laravel's cache, for its Redis store and lock
-test   php-illuminate-redis      -                Laravel's Redis connections
-test   php-illuminate-container  -                Laravel's container, which they need
+test   php-illuminate-cache      -                the cache of Laravel, for its Redis store and lock
+test   php-illuminate-redis      -                the Redis connections of Laravel
+test   php-illuminate-container  -                the container of Laravel, which they need
 bench  php8.2-fpm         php-fpm                 php-fpm of the same PHP
 bench  php-redis          -                       the PHP extension redis
 bench  php-memcached      -                       the PHP extension memcached

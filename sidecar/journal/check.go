@@ -37,7 +37,9 @@ func check(dir string, keys *Keys) (Report, error) {
 	if err != nil {
 		return Report{}, explain(dir, err)
 	}
-	r, err := c.replay(store.New(store.Limits{}).Restore)
+	restorers := newRestorers(store.New(store.Limits{}).Restore)
+	defer restorers.end()
+	r, err := c.replay(restorers)
 	report := Report{Files: len(c.segments) + min(len(c.snapshots), 1), Records: r.total, Torn: r.torn}
 	if errors.As(err, &report.Damage) {
 		return report, nil

@@ -102,14 +102,30 @@ func (r *replayed) add(s *scanner, keys *Keys) {
 	r.rekey = r.rekey || s.key != keys.current()
 }
 
-// replay hands every record of the directory to apply: the newest snapshot's, then those of the segments from
+// replayer takes the records of a replay. What it is given may be gone when it returns.
+type replayer interface {
+	// restore takes a record, which is at an offset of the file that is being read.
+	restore(record []byte, offset int64) error
+	// wait returns when all records have been restored. Its error, and that of restore, may be a misplaced one.
+	wait() error
+}
+
+// misplaced is the error of a record that was given earlier than the last one.
+type misplaced struct {
+	offset int64
+	error
+}
+
+func (m *misplaced) Unwrap() error { return m.error }
+
+// replay hands every record of the directory to a replayer: the newest snapshot's, then those of the segments from
 // its number on. A torn end of the last segment is reported, not an error.
-func (c contents) replay(apply func(record []byte) error) (replayed, error) {
+func (c contents) replay(to replayer) (replayed, error) {
 	var r replayed
 	segments := c.segments
 	if n := len(c.snapshots); n > 0 {
 		number := c.snapshots[n-1]
-		s, err := c.read(snapshotPrefix, snapshotMagic, number, apply)
+		s, err := c.read(snapshotPrefix, snapshotMagic, number, to)
 		if err == nil {
 			err = c.mustHaveEnded(s, snapshotPrefix, number)
 		}
@@ -128,7 +144,7 @@ func (c contents) replay(apply func(record []byte) error) (replayed, error) {
 			return r, &Damage{c.path(segmentPrefix, segments[i-1]+1), 0, errors.New("the segment is missing")}
 		}
 		last := i == len(segments)-1
-		s, err := c.read(segmentPrefix, segmentMagic, number, apply)
+		s, err := c.read(segmentPrefix, segmentMagic, number, to)
 		switch {
 		case err != nil && last:
 			r.torn, err = c.torn(s, err)
@@ -157,8 +173,8 @@ func (c contents) mustHaveEnded(s *scanner, prefix string, number uint64) error 
 	return &Damage{c.path(prefix, number), s.offset, fmt.Errorf("%w: the end mark is missing", errDamaged)}
 }
 
-// read hands the records of one file to apply. The scanner it returns tells how far it came, also with an error.
-func (c contents) read(prefix, magic string, number uint64, apply func([]byte) error) (*scanner, error) {
+// read hands the records of one file to a replayer and waits for it. The scanner it returns tells how far it came, also with an error.
+func (c contents) read(prefix, magic string, number uint64, to replayer) (*scanner, error) {
 	path := c.path(prefix, number)
 	f, err := os.Open(path)
 	if err != nil {
@@ -175,8 +191,15 @@ func (c contents) read(prefix, magic string, number uint64, apply func([]byte) e
 		at = s.offset
 		var record []byte
 		if record, err = s.next(); err == nil {
-			err = apply(record)
+			err = to.restore(record, at)
 		}
+	}
+	if waited := to.wait(); waited != nil {
+		err = waited
+	}
+	var earlier *misplaced
+	if errors.As(err, &earlier) {
+		at = earlier.offset
 	}
 	switch {
 	case errors.Is(err, io.EOF):

@@ -149,7 +149,9 @@ func (j *Journal) load() error {
 	if err != nil {
 		return explain(j.cfg.Dir, err)
 	}
-	r, err := c.replay(j.restore)
+	restorers := newRestorers(j.restore)
+	defer restorers.end()
+	r, err := c.replay(restorers)
 	if err != nil {
 		return err
 	}

@@ -340,6 +340,21 @@ func (r *reader) hold() hold {
 	return h
 }
 
+// ShardOf returns the shard that a record is about, or -1 when that is not one alone. Records of different shards may be replayed at the
+// same time, but none beside one that is about several.
+func ShardOf(record []byte) int {
+	r := &reader{b: record}
+	switch kind := recordKind(r.byte()); kind {
+	case recTogether, recNoValues, recFlush:
+		return -1
+	case recShard:
+		return int(r.uint() % Shards)
+	}
+	r.bytes()
+	r.bytes()
+	return int(shardOf(r.bytes()))
+}
+
 // Restore replays one record. It returns an error that wraps ErrRecord when it is not one; then nothing of it
 // has an effect that could be mistaken for a record's.
 func (s *Store) Restore(record []byte) error {

@@ -164,6 +164,8 @@ typedef struct {
 	int64_t bridge_until_ms; /* until when a daemon that starts or stops is waited for */
 	uint32_t hello_id;       /* 0 when no hello is due */
 	bool unavailable;        /* the daemon said so: nothing was carried out */
+	coat_error said;         /* what it said, should no other daemon come */
+	bool holds_lock;         /* the connection may hold a lock from before: it must not be closed */
 	bool sent;               /* bytes went out, in whichever attempt */
 } coat_run;
 
@@ -183,16 +185,16 @@ static bool coat_check_size(coat_batch *batch, coat_error *err)
 }
 
 /* Is this a daemon that starts or stops, with time left to wait for the one that is coming? A batch is
- * not sent again when other requests of it may have been carried out. */
+ * not sent again when other requests of it may have been carried out. Whoever holds a lock stays with
+ * the daemon that knows it: a stopping one still takes the commit. */
 static bool coat_is_passing(coat_run *run, const msgpack_object *error)
 {
-	coat_error said = COAT_ERROR_INIT;
-
-	if (error->type == MSGPACK_OBJECT_NIL || run->batch->count > 1 || coat_now_ms() >= run->bridge_until_ms) {
+	if (error->type == MSGPACK_OBJECT_NIL || run->batch->count > 1 || run->holds_lock ||
+		coat_now_ms() >= run->bridge_until_ms) {
 		return false;
 	}
-	coat_error_from_daemon(&said, run->batch->method, error);
-	return said.kind == COAT_ERROR_UNAVAILABLE;
+	coat_error_from_daemon(&run->said, run->batch->method, error);
+	return run->said.kind == COAT_ERROR_UNAVAILABLE;
 }
 
 static bool coat_accept_hello(coat_run *run, const msgpack_object *error, const msgpack_object *result)
@@ -381,13 +383,18 @@ static bool coat_attempt_is_worth_another(coat_run *run, bool *broke)
 	coat_io io;
 
 	if (!alive && !coat_connection_open(conn, batch->connect_timeout_ms, !batch->no_bridge, run->err)) {
+		if (run->said.kind == COAT_ERROR_UNAVAILABLE) {
+			*run->err = run->said; /* why there is no daemon now */
+		}
 		return false;
 	}
 	if (run->deadline_ms == 0) {
 		run->deadline_ms = coat_now_ms() + batch->timeout_ms;
 	}
 	run->unavailable = false;
+	run->holds_lock = conn->session_lock || conn->bound_lock; /* a new connection holds none */
 	io = coat_attempt(run, !alive);
+	run->sent = run->sent || (run->outgoing.sent > 0 && !run->unavailable);
 	if (run->unavailable) {
 		coat_connection_close(conn);
 		coat_connection_pause();

@@ -22,7 +22,7 @@ wait_until(fn () => $daemon->locks() === 0, 'the lock to go with its connection'
 ?>
 --EXPECTF--
 
-Warning: session_write_close(): coatcheck at %s: session hang… is not written: session.commit: no answer within 200 ms; the daemon hangs or is overloaded in %s on line %d
+Warning: session_write_close(): coatcheck at %s: session hang… is perhaps not written (the outcome is unknown): session.commit: no answer within 200 ms; the daemon hangs or is overloaded in %s on line %d
 
 Warning: session_write_close(): Failed to write session data (coatcheck). Please verify that the current setting of session.save_path is correct () in %s on line %d
 once

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestHealthAndReadinessAnswer(t *testing.T) {
@@ -107,7 +108,11 @@ func TestEachRefusedOrLostLockIsOneLineInTheLog(t *testing.T) {
 // mustLogOnce fails the test unless one line with this message says which session, which process, which script and why.
 func (h *house) mustLogOnce(message string, v *visitor, pid int, why string) {
 	h.t.Helper()
-	lines := h.logged(message)
+	var lines []map[string]any
+	eventually(h.t, 5*time.Second, "the log says "+message, func() (bool, string) {
+		lines = h.logged(message)
+		return len(lines) > 0, h.daemonLog()
+	})
 	check(h.t, len(lines) == 1, "%d lines say %q:\n%s", len(lines), message, h.daemonLog())
 	line := lines[0]
 	check(h.t, line["lock"] == short(v.id) && line["pid"] == float64(pid) && line["level"] == "WARN", "the line is %v", line)

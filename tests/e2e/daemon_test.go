@@ -76,7 +76,9 @@ func (h *house) resume() { h.daemon.signal(syscall.SIGCONT) }
 func (h *house) logged(message string) []map[string]any {
 	h.t.Helper()
 	var found []map[string]any
-	for line := range strings.SplitSeq(strings.TrimSpace(h.daemonLog()), "\n") {
+	log := h.daemonLog()
+	whole := log[:strings.LastIndex(log, "\n")+1] // it may be writing
+	for line := range strings.Lines(whole) {
 		var entry map[string]any
 		if err := json.Unmarshal([]byte(line), &entry); err != nil {
 			h.t.Fatalf("a line of the daemon's log is not JSON: %s", line)

@@ -229,6 +229,23 @@ func TestSIGTERMDrains(t *testing.T) {
 	check(t, h.daemon.wait(t, 5*time.Second) == 0, "the daemon's exit status is not 0")
 }
 
+func TestAHolderThatAsksForMoreDuringADrainKeepsItsLock(t *testing.T) {
+	t.Parallel()
+	h := open(t, plan{daemon: []string{"COATCHECK_DRAIN_TIMEOUT=20s"}})
+	v, g := h.visitor(), h.gate()
+	holder := v.begin("call_in_session.php?until=" + g.path)
+	h.awaitHolder(v)
+	h.daemon.signal(syscall.SIGTERM)
+	eventually(t, 5*time.Second, "the daemon drains", func() (bool, string) {
+		status, body := h.page("/readyz")
+		return status == http.StatusServiceUnavailable, body
+	})
+	g.open()
+	a := holder.end(t).mustBeOK(t) // without a warning: the write was acknowledged
+	check(t, a.text("told") == `Coatcheck\UnavailableException`, "what it asked for during the drain: %s", a)
+	check(t, h.daemon.wait(t, 5*time.Second) == 0, "the daemon's exit status is not 0")
+}
+
 func TestADrainEndsWhenItsTimeIsUp(t *testing.T) {
 	t.Parallel()
 	h := open(t, plan{daemon: []string{"COATCHECK_DRAIN_TIMEOUT=300ms"}})

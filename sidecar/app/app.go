@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -44,6 +45,8 @@ type App struct {
 	socket   *phpsock.Server
 	pool     *fpm.Pool // nil without an fpm address
 
+	inherited inherited // from systemd, and not used yet
+
 	loaded   atomic.Bool // the journal was replayed
 	stopping atomic.Bool
 	failed   chan error
@@ -63,8 +66,8 @@ func Start(cfg config.Config, version string, log *slog.Logger) (*App, error) {
 		registry: prometheus.NewRegistry(), failed: make(chan error, 4),
 	}
 	steps := []func() error{
-		a.startMetrics, a.startStore, a.startPool, a.openSocket, a.startAdmin, a.startHousekeeping, a.startSocket,
-		a.loadJournal, a.startRESP, a.startFront,
+		a.inherit, a.startMetrics, a.startStore, a.startPool, a.openSocket, a.startAdmin, a.startHousekeeping, a.startSocket,
+		a.loadJournal, a.startRESP, a.startFront, a.disinherit,
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -73,6 +76,7 @@ func Start(cfg config.Config, version string, log *slog.Logger) (*App, error) {
 		}
 	}
 	log.Info("ready", "version", version, "socket", cfg.Socket, "resp", cfg.RESP.String(), "admin", cfg.Admin.String(), "http", cfg.HTTP.String())
+	a.notify(daemon.SdNotifyReady)
 	return a, nil
 }
 
@@ -82,6 +86,7 @@ func (a *App) Failed() <-chan error { return a.failed }
 // Stop drains the daemon and takes it down.
 func (a *App) Stop() {
 	a.stopping.Store(true)
+	a.notify(daemon.SdNotifyStopping)
 	for _, u := range slices.Backward(a.undos) {
 		if err := u.run(); err != nil {
 			a.log.Error("could not stop cleanly", "part", u.name, "error", err)
@@ -217,6 +222,7 @@ func (a *App) keepHouse(ctx context.Context) {
 	tick := time.NewTicker(houseEvery)
 	defer tick.Stop()
 	gc := newCollector()
+	feed := a.watchdog()
 	for {
 		select {
 		case <-ctx.Done():
@@ -225,6 +231,7 @@ func (a *App) keepHouse(ctx context.Context) {
 			a.clock.Adjust()
 			gc.adjust()
 			if !a.loaded.Load() {
+				feed()
 				continue
 			}
 			if a.journal != nil {
@@ -233,6 +240,7 @@ func (a *App) keepHouse(ctx context.Context) {
 			if _, err := arbiter.Sweep(ctx, a.arbiter, sweepLimit); err != nil {
 				a.log.Warn("could not drop what has expired, trying again", "error", err)
 			}
+			feed() // who hangs somewhere above does not
 		}
 	}
 }
@@ -248,7 +256,7 @@ func (a *App) startPool() (err error) {
 // openSocket makes the socket. The admin pages tell of it, and stay until it is drained.
 func (a *App) openSocket() (err error) {
 	a.socket, err = phpsock.Listen(phpsock.Config{
-		Path: a.cfg.Socket, Mode: a.cfg.SocketMode, Group: a.cfg.SocketGroup, Tenant: defaultTenant,
+		Path: a.cfg.Socket, Mode: a.cfg.SocketMode, Group: a.cfg.SocketGroup, Listener: a.inherited.take(a.cfg.Socket), Tenant: defaultTenant,
 		MaxFrame: int(a.cfg.Limits.MaxFrame), Connections: a.cfg.Limits.Connections,
 		Version: a.version, Status: a.status, Log: a.log, Metrics: phpsock.NewMetrics(a.registry),
 	}, a.locker)
@@ -314,12 +322,7 @@ func (a *App) ready() error {
 
 // serveHTTP serves an address until Stop.
 func (a *App) serveHTTP(name string, address config.Addr, server *http.Server) error {
-	if address.Network == "unix" {
-		if err := phpsock.RemoveStale(address.Address); err != nil {
-			return fmt.Errorf("listen for %s: %w", name, err)
-		}
-	}
-	listener, err := net.Listen(address.Network, address.Address)
+	listener, err := a.listenHTTP(address)
 	if err != nil {
 		return fmt.Errorf("listen for %s: %w", name, err)
 	}
@@ -338,4 +341,16 @@ func (a *App) serveHTTP(name string, address config.Addr, server *http.Server) e
 		return nil
 	})
 	return nil
+}
+
+func (a *App) listenHTTP(address config.Addr) (net.Listener, error) {
+	if l := a.inherited.take(address.Address); l != nil {
+		return l, nil
+	}
+	if address.Network == "unix" {
+		if err := phpsock.RemoveStale(address.Address); err != nil {
+			return nil, err
+		}
+	}
+	return net.Listen(address.Network, address.Address)
 }

@@ -21,9 +21,13 @@ func (a *App) startRESP() error {
 			return err
 		}
 	}
-	listener, err := a.listenRESP()
-	if err != nil {
-		return fmt.Errorf("listen for resp: %w", err)
+	listener := a.inherited.take(a.cfg.RESP.Address)
+	own := listener == nil
+	if own {
+		var err error
+		if listener, err = a.listenRESP(); err != nil {
+			return fmt.Errorf("listen for resp: %w", err)
+		}
 	}
 	server := resp.New(resp.Config{
 		Address: a.cfg.RESP.String(), Tenant: defaultTenant, Users: users, Connections: a.cfg.Redis.Connections,
@@ -36,7 +40,7 @@ func (a *App) startRESP() error {
 	a.run("resp", server.Serve)
 	a.onStop("resp", func() error {
 		server.Close()
-		if a.cfg.RESP.Network == "unix" {
+		if own && a.cfg.RESP.Network == "unix" {
 			return os.Remove(a.cfg.RESP.Address)
 		}
 		return nil

@@ -21,13 +21,15 @@ import (
 
 // Config is what a Server needs to know.
 type Config struct {
-	Path        string      // of the socket
-	Mode        fs.FileMode // of the socket
-	Group       string      // of the socket; empty: the process' own
-	Tenant      string      // whose socket this is
-	MaxFrame    int         // bytes
-	Connections int         // at most
-	Version     string      // of the daemon, told to clients
+	Path  string      // of the socket
+	Mode  fs.FileMode // of the socket
+	Group string      // of the socket; empty: the process' own
+	// Listener is the socket when it is open already. It is somebody else's: its file is not removed.
+	Listener    net.Listener
+	Tenant      string // whose socket this is
+	MaxFrame    int    // bytes
+	Connections int    // at most
+	Version     string // of the daemon, told to clients
 	// Status answers server.status. It may take its time.
 	Status  func(context.Context) (wire.Pairs, error)
 	Log     *slog.Logger
@@ -67,11 +69,14 @@ var ErrStarting = errors.New("the daemon is starting")
 // Ready begins to serve requests, which are answered with ErrStarting until then.
 func (s *Server) Ready() { s.now.CompareAndSwap(uint32(starting), uint32(serving)) }
 
-// Listen opens the socket. A socket file that nobody listens on any more is replaced; one that is in use is an error.
+// Listen opens the socket, unless the configuration has one. A socket file that nobody listens on any more is replaced; one that is in use is an error.
 func Listen(cfg Config, l *locker.Locker) (*Server, error) {
-	listener, err := ListenUnix(cfg.Path, cfg.Mode, cfg.Group)
-	if err != nil {
-		return nil, err
+	listener := cfg.Listener
+	if listener == nil {
+		var err error
+		if listener, err = ListenUnix(cfg.Path, cfg.Mode, cfg.Group); err != nil {
+			return nil, err
+		}
 	}
 	return &Server{
 		cfg: cfg, locker: l, listener: listener, patience: writeTimeout, conns: make(map[*conn]struct{}),
@@ -248,7 +253,9 @@ func (s *Server) Drain(ctx context.Context) {
 // another daemon may have taken it.
 func (s *Server) stopListening() {
 	s.stop.Do(func() {
-		os.Remove(s.cfg.Path)
+		if s.cfg.Listener == nil {
+			os.Remove(s.cfg.Path)
+		}
 		s.listener.Close()
 	})
 }

@@ -28,7 +28,8 @@ type daemon struct {
 	data   string
 	socket string
 	args   []string
-	user   uint32 // who runs it; 0: who runs the test
+	user   uint32   // who runs it; 0: who runs the test
+	passed *os.File // the socket, as systemd passes it; nil: the daemon makes it
 	cmd    *exec.Cmd
 	over   chan struct{} // closed when cmd has ended
 	log    journalOfLines
@@ -76,7 +77,14 @@ func place(t testing.TB, data string, args ...string) *daemon {
 // launch starts the daemon and does not wait for it.
 func (d *daemon) launch() {
 	d.t.Helper()
-	d.cmd = exec.Command(program, append([]string{"serve", "--socket", d.socket, "--data", d.data}, d.args...)...)
+	command := append([]string{program, "serve", "--socket", d.socket, "--data", d.data}, d.args...)
+	if d.passed != nil {
+		command = append([]string{"sh", "-c", `LISTEN_FDS=1 LISTEN_PID=$$ exec "$0" "$@"`}, command...)
+	}
+	d.cmd = exec.Command(command[0], command[1:]...)
+	if d.passed != nil {
+		d.cmd.ExtraFiles = []*os.File{d.passed}
+	}
 	d.cmd.Env = append(os.Environ(), "COATCHECK_JOURNAL_SNAPSHOT_AFTER=64KiB", "COATCHECK_DRAIN_TIMEOUT=100ms")
 	d.cmd.Stdout, d.cmd.Stderr = &d.log, &d.log
 	if d.user != 0 {

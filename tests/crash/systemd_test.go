@@ -1,10 +1,12 @@
 package crash
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -144,4 +146,33 @@ func TestSystemdIsToldOfReadinessAndLife(t *testing.T) {
 	d.cmd.Process.Signal(syscall.SIGTERM)
 	await("STOPPING=1")
 	<-d.over
+}
+
+// TestTheUnitsAreSound has systemd read them, and asks how much of the machine the daemon could reach.
+func TestTheUnitsAreSound(t *testing.T) {
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("systemd-analyze is not installed")
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"coatcheck.service", "coatcheck.socket"} {
+		unit, err := os.ReadFile(filepath.Join("../../tools/systemd", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		unit = bytes.Replace(unit, []byte("/usr/local/bin/coatcheck"), []byte(program), 1) // it must be there
+		if err := os.WriteFile(filepath.Join(dir, name), unit, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	verify := exec.Command("systemd-analyze", "verify", "./coatcheck.service", "./coatcheck.socket")
+	verify.Dir = dir
+	if out, err := verify.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+	const tolerable = "20" // tenths: 1.4 at the time of writing; 10 is without any protection
+	security := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold="+tolerable, "./coatcheck.service")
+	security.Dir = dir
+	if out, err := security.CombinedOutput(); err != nil {
+		t.Errorf("systemd-analyze security: %v\n%s", err, out)
+	}
 }

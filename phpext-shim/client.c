@@ -137,7 +137,7 @@ static uint32_t coat_pack_hello(coat_connection *conn, coat_buffer *out)
 	coat_param params[] = {
 		coat_param_int("version", COAT_PROTOCOL_VERSION),
 		coat_param_bytes("client", client, sizeof(client) - 1),
-		coat_param_int("pid", getpid()),
+		coat_param_int("pid", coat_pid()),
 		coat_param_bytes("sapi", sapi_module.name, strlen(sapi_module.name)),
 	};
 	coat_error none = COAT_ERROR_INIT;

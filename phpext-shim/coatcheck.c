@@ -154,7 +154,7 @@ static PHP_MINIT_FUNCTION(coatcheck)
 {
 	REGISTER_INI_ENTRIES();
 	coat_register_exceptions();
-	if (coat_register_aliases() == FAILURE) {
+	if (!coat_watch_forks() || coat_register_aliases() == FAILURE) {
 		return FAILURE;
 	}
 	return php_session_register_module(&coat_session_module);
@@ -192,7 +192,7 @@ static void coat_describe_connection(const coat_connection *conn, char *text, si
 	char since[32];
 	struct tm local;
 
-	if (!conn || conn->fd < 0 || conn->pid != getpid()) {
+	if (!conn || conn->fd < 0 || conn->pid != coat_pid()) {
 		snprintf(text, size, "not connected (a request connects when it first needs the daemon)");
 		return;
 	}

@@ -2,7 +2,9 @@
 #include "php_coatcheck.h"
 #include "php_coatcheck_compat.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -10,6 +12,30 @@
 #define COAT_RECEIVE_CHUNK (16 * 1024)
 #define COAT_PAUSE_MS 10
 #define COAT_WAIT_SLICE_MS 1000
+
+/* ---- the process ---- */
+
+/* glibc's getpid() is a system call, and a locked request would make four. The pid changes in a forked
+ * child only, which forgets the parent's before it runs anything of ours. One for all threads. */
+static pid_t coat_known_pid;
+
+static void coat_forget_pid(void)
+{
+	coat_known_pid = 0;
+}
+
+bool coat_watch_forks(void)
+{
+	return pthread_atfork(NULL, NULL, coat_forget_pid) == 0;
+}
+
+pid_t coat_pid(void)
+{
+	if (coat_known_pid == 0) {
+		coat_known_pid = getpid();
+	}
+	return coat_known_pid;
+}
 
 int64_t coat_now_ms(void)
 {
@@ -94,18 +120,25 @@ void coat_connection_pause(void)
 
 bool coat_connection_alive(coat_connection *conn)
 {
-	char byte;
-
 	if (conn->fd < 0) {
 		return false;
 	}
-	/* Between two exchanges nothing is due: anything to read, be it the end, means that it is over. */
-	if (conn->pid == getpid() && !conn->mid_exchange && conn->in_taken == conn->in.length &&
-		recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+	/* Whether the daemon is still there needs no asking: if not, sending fails before anything is sent. */
+	if (conn->pid == coat_pid() && !conn->mid_exchange && conn->in_taken == conn->in.length) {
 		return true;
 	}
 	coat_connection_close(conn);
 	return false;
+}
+
+/* Makes receiving wait by itself, a slice at a time, so that a reply needs no poll before it. A recv with a
+ * time limit is not taken up again after a signal, so PHP's own time limit still ends the wait. */
+static bool coat_receive_in_slices(int fd)
+{
+	struct timeval slice = {COAT_WAIT_SLICE_MS / 1000, COAT_WAIT_SLICE_MS % 1000 * 1000};
+
+	return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof(slice)) == 0 &&
+	       fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) == 0;
 }
 
 /* 0, or the errno of the attempt. */
@@ -119,13 +152,13 @@ static int coat_try_connect(coat_connection *conn)
 		return errno;
 	}
 	strncpy(address.sun_path, conn->socket, sizeof(address.sun_path) - 1);
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 || !coat_receive_in_slices(fd)) {
 		cause = errno;
 		close(fd);
 		return cause;
 	}
 	conn->fd = fd;
-	conn->pid = getpid();
+	conn->pid = coat_pid();
 	conn->generation++;
 	conn->was_connected = true;
 	conn->connected_at = time(NULL);
@@ -207,7 +240,7 @@ static void coat_outgoing_advance(coat_outgoing *outgoing, size_t sent)
 static bool coat_send_some(coat_connection *conn, coat_outgoing *outgoing)
 {
 	struct msghdr message = {.msg_iov = outgoing->parts, .msg_iovlen = outgoing->count};
-	ssize_t sent = sendmsg(conn->fd, &message, MSG_NOSIGNAL);
+	ssize_t sent = sendmsg(conn->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 	if (sent >= 0) {
 		coat_outgoing_advance(outgoing, (size_t)sent);
@@ -245,7 +278,7 @@ static coat_io coat_wait(coat_connection *conn, short events, int64_t deadline_m
 }
 
 /* One recv takes a whole reply of common size, length and all. */
-static coat_io coat_receive_some(coat_connection *conn)
+static coat_io coat_receive_some(coat_connection *conn, int flags)
 {
 	coat_buffer *in = &conn->in;
 	ssize_t received;
@@ -256,7 +289,7 @@ static coat_io coat_receive_some(coat_connection *conn)
 		conn->in_taken = 0;
 	}
 	coat_buffer_reserve(in, COAT_RECEIVE_CHUNK);
-	received = recv(conn->fd, in->data + in->length, in->capacity - in->length, 0);
+	received = recv(conn->fd, in->data + in->length, in->capacity - in->length, flags);
 	if (received > 0) {
 		in->length += (size_t)received;
 		return COAT_IO_OK;
@@ -271,9 +304,12 @@ coat_io coat_connection_step(coat_connection *conn, coat_outgoing *outgoing, int
 	if (outgoing->left > 0 && coat_send_some(conn, outgoing)) {
 		return COAT_IO_OK;
 	}
+	if (outgoing->left == 0 && !COAT_TIMED_OUT() && deadline_ms - coat_now_ms() > COAT_WAIT_SLICE_MS) {
+		return coat_receive_some(conn, 0);
+	}
 	/* Replies are taken in while requests still wait to go out, or both sides could wait for ever. */
 	io = coat_wait(conn, POLLIN | (outgoing->left > 0 ? POLLOUT : 0), deadline_ms);
-	return io == COAT_IO_OK ? coat_receive_some(conn) : io;
+	return io == COAT_IO_OK ? coat_receive_some(conn, MSG_DONTWAIT) : io;
 }
 
 bool coat_connection_next_frame(coat_connection *conn, size_t limit, const char **frame, size_t *length)
@@ -303,7 +339,7 @@ void coat_connection_notify(coat_connection *conn, const char *frame, size_t len
 	if (conn->fd < 0) {
 		return;
 	}
-	if (conn->pid != getpid() || send(conn->fd, frame, length, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)length) {
+	if (conn->pid != coat_pid() || send(conn->fd, frame, length, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)length) {
 		coat_connection_close(conn);
 	}
 }

@@ -6,7 +6,7 @@
  *
  * After a fork the child finds the parent's descriptor here. The child must not speak on it, not
  * even to say good-bye: the daemon would take that for the parent's words. So every use compares
- * getpid() with the process that connected, and on a mismatch only closes the descriptor.
+ * coat_pid() with the process that connected, and on a mismatch only closes the descriptor.
  *
  * A reply that is late or makes no sense closes the connection: what arrives on a connection is
  * always the answer to what was asked on it last.
@@ -65,6 +65,12 @@ typedef struct {
 } coat_outgoing;
 
 /* Milliseconds of the monotonic clock. */
+/* Has a fork noticed from here on; once, when the module is loaded. False when the system refuses. */
+bool coat_watch_forks(void);
+
+/* The pid of this process. */
+pid_t coat_pid(void);
+
 int64_t coat_now_ms(void);
 
 /* The connection for a socket, made on first use but not opened. */

@@ -263,7 +263,7 @@ static void coat_release(coat_session *session)
 {
 	coat_flag_answer answer;
 
-	if (!session->token_out || session->pid != getpid()) {
+	if (!session->token_out || session->pid != coat_pid()) {
 		return;
 	}
 	if (coat_ask_flag(session, "session.release", session->id, session->id_length, true, &answer)) {
@@ -311,7 +311,7 @@ PS_OPEN_FUNC(coatcheck)
 	ps_close_coatcheck(mod_data);
 
 	session = pecalloc(1, sizeof(*session), 1);
-	session->pid = getpid();
+	session->pid = coat_pid();
 	if (!coat_settings_load(&session->settings, COAT_SAVE_PATH(save_path), problem, sizeof(problem))) {
 		pefree(session, 1);
 		php_error_docref(NULL, E_WARNING, "coatcheck: session.save_path: %s", problem);
@@ -580,7 +580,7 @@ static bool coat_may_write(coat_session *session, zend_string *id)
 	if (!coat_check_id(session, id)) {
 		return false;
 	}
-	if (session->pid != getpid()) {
+	if (session->pid != coat_pid()) {
 		coat_warn(session, id, "is not written", "it belongs to the process that forked this one");
 		return false;
 	}
@@ -620,7 +620,7 @@ PS_UPDATE_TIMESTAMP_FUNC(coatcheck)
 	coat_session *session = PS_GET_MOD_DATA();
 	coat_commit commit;
 
-	if (session && session->pid != getpid()) {
+	if (session && session->pid != coat_pid()) {
 		return SUCCESS; /* unchanged: the parent keeps it alive */
 	}
 	if (!session || !coat_may_write(session, key)) {
@@ -650,7 +650,7 @@ PS_DESTROY_FUNC(coatcheck)
 	if (!session || !coat_check_id(session, key)) {
 		return FAILURE;
 	}
-	with_token = session->token_out && session->pid == getpid() && coat_is_current(session, key);
+	with_token = session->token_out && session->pid == coat_pid() && coat_is_current(session, key);
 	if (!coat_ask_flag(session, "session.destroy", ZSTR_VAL(key), ZSTR_LEN(key), with_token, &answer)) {
 		coat_after_failure(session, &answer.err);
 		coat_warn_failed(session, key, "destroyed", &answer.err);

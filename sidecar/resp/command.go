@@ -96,6 +96,22 @@ func is(arg []byte, word string) bool {
 // maxKey is the length of the longest key, as for clients of the socket.
 const maxKey = 1<<16 - 1
 
+// planCall plans a call behind what is planned already.
+func (c *conn) planCall(q *call) failure {
+	from := len(c.plan)
+	if f := q.cmd.plan(c, q); f != "" {
+		return f
+	}
+	for i := range c.plan[from:] {
+		if cmd := &c.plan[from+i]; cmd.Op != store.OpFlush && !isKey(cmd.Key) || cmd.Op == store.OpRename && !isKey(cmd.NewKey) {
+			return errKeyLength
+		}
+	}
+	return ""
+}
+
+func isKey(key []byte) bool { return len(key) > 0 && len(key) <= maxKey }
+
 // add adds a store command to the plan. The command is the caller's until the next add.
 func (c *conn) add(op store.Op, key []byte) *store.Command {
 	n := len(c.plan)

@@ -259,7 +259,7 @@ func (c *conn) execute(args [][]byte) *command {
 		c.plan = c.plan[:0]
 		q := &c.call
 		*q = call{cmd: cmd, args: args, reply: cmd.reply}
-		if q.failed = cmd.plan(c, q); q.failed == "" {
+		if q.failed = c.planCall(q); q.failed == "" {
 			q.cmds = c.plan
 			q.rs, q.failed = c.decide(q)
 		}

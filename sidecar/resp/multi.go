@@ -123,7 +123,7 @@ func (c *conn) planAll(calls []call) (ends []int) {
 	for i := range calls {
 		q := &calls[i]
 		from := len(c.plan)
-		if q.failed = q.cmd.plan(c, q); q.failed != "" {
+		if q.failed = c.planCall(q); q.failed != "" {
 			c.plan = c.plan[:from]
 		}
 		ends = append(ends, len(c.plan))

@@ -9,7 +9,7 @@ import (
 )
 
 // socket reads and writes a connection's descriptor by itself. Three things cost a third of a command otherwise
-// (docs/performance.md). net announces each call to the scheduler as one that may block, which these cannot, for the
+// (docs/decisions/0005). net announces each call to the scheduler as one that may block, which these cannot, for the
 // descriptor does not block. Its Read finds out that nothing more is there by a second read, while here a read that
 // did not fill its buffer has said so. And a write deadline arms a timer for each answer, though hardly any answer
 // waits. Deadlines, Close and waiting for the descriptor stay net's.

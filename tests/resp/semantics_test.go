@@ -107,6 +107,26 @@ func TestSetIfEq(t *testing.T) {
 		set h w ifeq v → ` + wrongType)
 }
 
+func TestKeysThatAreNone(t *testing.T) {
+	c := dial(t, startEndpoint(t).resp)
+	none := "-ERR a key must have 1 to 65535 bytes"
+	c.expect(`
+		set "" v → ` + none + `
+		get "" → ` + none + `
+		mget a "" → ` + none + `
+		rename a "" → ` + none + `
+		multi → +OK
+		set "" v → +QUEUED
+		set k v → +QUEUED
+		exec → *[` + none + ` +OK]`)
+	if got := c.do("SET", strings.Repeat("k", 65_536), "v").String(); got != none {
+		t.Errorf("a long key: %s", got)
+	}
+	if got := c.do("SET", strings.Repeat("k", 65_535), "v").String(); got != "+OK" {
+		t.Errorf("the longest key: %s", got)
+	}
+}
+
 // TestOtherScriptsAreRefusedWithAdvice: nothing is changed, and the error says what to use.
 func TestOtherScriptsAreRefusedWithAdvice(t *testing.T) {
 	c := dial(t, startEndpoint(t).resp)

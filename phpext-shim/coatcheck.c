@@ -14,6 +14,7 @@
 #endif
 
 #include "php_coatcheck.h"
+#include "php_coatcheck_compat.h"
 #include "php_ini.h"
 #include "ext/standard/info.h"
 #include "exceptions.h"

@@ -46,18 +46,38 @@
 #define COAT_DEFAULT_LIFETIME_S 1440
 #define COAT_MAX_LIFETIME_S (100 * 365 * 86400LL)
 
+/* Whoever has the lock that we wanted. */
+typedef struct {
+	bool known;
+	uint64_t pid;
+	uint64_t held_ms;
+	char sapi[32];
+	char script[COAT_SCRIPT_MAX + 1];
+} coat_holder;
+
+/* What session.open brought. */
+typedef struct {
+	struct coat_session *session;
+	bool found;
+	zend_string *data; /* on the request heap */
+	coat_error err;
+	coat_holder holder;
+} coat_open;
+
 struct coat_session {
 	coat_settings settings;
 	pid_t pid;                /* the process that opened */
 	char id[COAT_ID_MAX + 1]; /* of the session that was read, or was tried to be read */
 	size_t id_length;
+	char fresh_id[COAT_ID_MAX + 1]; /* the id that create_sid made last: no session has it */
 	char token[COAT_TOKEN_LENGTH + 1];
 	bool token_out; /* the token was sent and its release is not confirmed */
 	bool is_read;   /* session.open was answered: the fence is known */
 	bool locked;
 	uint64_t fence;
 	uint64_t waited_ms;
-	coat_error trouble; /* why create_sid or validate_sid could not ask: read will fail with it */
+	bool is_ahead; /* validate_sid or create_sid has asked already, and read is to take this answer: */
+	coat_open ahead;
 };
 
 typedef struct coat_session coat_session;
@@ -105,15 +125,6 @@ static void coat_warn_failed(const coat_session *session, zend_string *id, const
 		what, sizeof(what), err->outcome_unknown ? "is perhaps not %s (the outcome is unknown)" : "is not %s", step);
 	coat_warn(session, id, what, coat_refusal(err));
 }
-
-/* Whoever has the lock that we wanted. */
-typedef struct {
-	bool known;
-	uint64_t pid;
-	uint64_t held_ms;
-	char sapi[32];
-	char script[COAT_SCRIPT_MAX + 1];
-} coat_holder;
 
 static void coat_holder_read(coat_holder *holder, const msgpack_object *map)
 {
@@ -274,8 +285,17 @@ static void coat_release(coat_session *session)
 
 /* ---- open and close ---- */
 
+static void coat_drop_ahead(coat_session *session)
+{
+	if (session->is_ahead && session->ahead.data) {
+		zend_string_release(session->ahead.data);
+	}
+	session->is_ahead = false;
+}
+
 static void coat_session_free(coat_session *session)
 {
+	coat_drop_ahead(session);
 	if (COAT_G(session) == session) {
 		COAT_G(session) = NULL;
 	}
@@ -324,13 +344,6 @@ PS_OPEN_FUNC(coatcheck)
 
 /* ---- read ---- */
 
-typedef struct {
-	coat_session *session;
-	zend_string *data;
-	coat_error err;
-	coat_holder holder;
-} coat_open;
-
 static void coat_take_open_error(coat_open *open, const msgpack_object *error)
 {
 	const msgpack_object *details =
@@ -351,7 +364,6 @@ static void coat_take_open(void *context, uint32_t index, const msgpack_object *
 	coat_session *session = open->session;
 	const char *data = "";
 	size_t length = 0;
-	bool found;
 
 	if (error) {
 		coat_take_open_error(open, error);
@@ -362,8 +374,8 @@ static void coat_take_open(void *context, uint32_t index, const msgpack_object *
 	coat_map_bool(result, "locked", &session->locked);
 	coat_map_uint(result, "waited_ms", &session->waited_ms);
 	coat_holder_read(&open->holder, result);
-	if (!coat_map_bool(result, "found", &found) || !coat_map_uint(result, "fence", &session->fence) ||
-		(found && !coat_map_bytes(result, "data", &data, &length))) {
+	if (!coat_map_bool(result, "found", &open->found) || !coat_map_uint(result, "fence", &session->fence) ||
+		(open->found && !coat_map_bytes(result, "data", &data, &length))) {
 		coat_error_set(&open->err, COAT_ERROR_PROTOCOL, "session.open: the answer lacks found, fence or data");
 		return;
 	}
@@ -455,33 +467,41 @@ static void coat_warn_not_read(coat_session *session, zend_string *id, const coa
 	}
 }
 
+/* Asks for the session, with its lock if that is wanted. */
+static bool coat_open_session(coat_session *session, zend_string *id, coat_open *open)
+{
+	bool lock = session->settings.session_locking;
+
+	coat_set_current(session, id);
+	if (lock && !session->token_out && !coat_new_token(session)) {
+		memset(open, 0, sizeof(*open));
+		coat_error_set(&open->err, COAT_ERROR_INTERNAL, "the system has no random bytes for a lock token");
+		return false;
+	}
+	return coat_send_open(session, open, lock);
+}
+
 PS_READ_FUNC(coatcheck)
 {
 	coat_session *session = PS_GET_MOD_DATA();
-	coat_open open = {.session = session};
-	bool lock;
+	coat_open open;
 
 	if (!session || !coat_check_id(session, key)) {
 		return FAILURE;
 	}
-	lock = session->settings.session_locking;
-	coat_set_current(session, key);
-	if (session->trouble.kind != COAT_ERROR_NONE) {
-		open.err = session->trouble;
-		session->trouble.kind = COAT_ERROR_NONE;
-		coat_warn_not_read(session, key, &open);
-		return FAILURE;
+	if (session->is_ahead && (session->ahead.err.kind != COAT_ERROR_NONE || coat_is_current(session, key))) {
+		open = session->ahead;
+		session->is_ahead = false;
+	} else {
+		coat_drop_ahead(session);
+		coat_open_session(session, key, &open);
 	}
-	if (lock && !session->token_out && !coat_new_token(session)) {
-		coat_warn(session, key, "is not read", "the system has no random bytes for a lock token");
-		return FAILURE;
-	}
-	if (!coat_send_open(session, &open, lock)) {
+	if (open.err.kind != COAT_ERROR_NONE) {
 		coat_warn_not_read(session, key, &open);
 		return FAILURE;
 	}
 	*val = open.data;
-	if (lock && !session->locked) {
+	if (session->settings.session_locking && !session->locked) {
 		coat_warn_unlocked(session, key, &open.holder);
 	}
 	return SUCCESS;
@@ -681,15 +701,41 @@ static bool coat_exists(coat_session *session, zend_string *id, bool if_unknown)
 	if (coat_ask_flag(session, "session.exists", ZSTR_VAL(id), ZSTR_LEN(id), false, &answer)) {
 		return answer.flag;
 	}
-	session->trouble = answer.err;
+	coat_drop_ahead(session);
+	session->is_ahead = true;
+	session->ahead = (coat_open){.session = session, .err = answer.err};
 	return if_unknown;
+}
+
+/* Asks whether the session exists by opening it, since read follows at once: strict mode then costs
+ * no further round trip. A lock on an id that no session has is given back. */
+static bool coat_exists_ahead(coat_session *session, zend_string *id)
+{
+	session->is_ahead = true;
+	if (!coat_open_session(session, id, &session->ahead) || session->ahead.found) {
+		return true;
+	}
+	coat_drop_ahead(session);
+	coat_release(session);
+	session->id_length = 0;
+	session->is_read = false;
+	return false;
 }
 
 PS_VALIDATE_SID_FUNC(coatcheck)
 {
 	coat_session *session = PS_GET_MOD_DATA();
+	bool exists;
 
-	return session && coat_id_is_valid(key) && coat_exists(session, key, true) ? SUCCESS : FAILURE;
+	if (!session || !coat_id_is_valid(key) || strcmp(session->fresh_id, ZSTR_VAL(key)) == 0) {
+		return FAILURE;
+	}
+	if (session->is_ahead && coat_is_current(session, key)) {
+		return SUCCESS;
+	}
+	/* with a session open, PHP asks for an id that it does not mean to read */
+	exists = session->id_length > 0 ? coat_exists(session, key, true) : coat_exists_ahead(session, key);
+	return exists ? SUCCESS : FAILURE;
 }
 
 PS_CREATE_SID_FUNC(coatcheck)
@@ -700,7 +746,11 @@ PS_CREATE_SID_FUNC(coatcheck)
 		zend_string *id = php_session_create_id(mod_data);
 
 		/* SessionHandler::create_sid() comes here without an open, too */
-		if (!id || !session || !coat_exists(session, id, false)) {
+		if (!id || !session) {
+			return id;
+		}
+		if (!coat_exists(session, id, false)) {
+			snprintf(session->fresh_id, sizeof(session->fresh_id), "%s", ZSTR_VAL(id));
 			return id;
 		}
 		zend_string_release(id);

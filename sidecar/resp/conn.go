@@ -90,7 +90,7 @@ func (c *conn) serve() {
 	defer c.client.Close()
 	defer func() { c.charge(-c.charged) }()
 	c.setReadDeadline()
-	c.socket.eachTime(c.ready)
+	_ = c.socket.eachTime(c.ready) // the error says that time is up or the connection closed: it has ended either way
 }
 
 // ready reads and answers what is there. It returns true when the connection must end.

@@ -1,20 +1,31 @@
 package resp
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
+	"github.com/coatcheck/coatcheck/sidecar/journal"
 	"github.com/coatcheck/coatcheck/sidecar/locker"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 )
 
 // standing returns a server's end of a connection whose other end says nothing, so that a test can serve it by itself.
 func standing(t testing.TB) *conn {
+	t.Helper()
+	return standingOn(t, arbiter.NewLocal(store.New(store.Limits{}), func() int64 { return 1_000_000 }, nil))
+}
+
+// standingOn is standing with an arbiter.
+func standingOn(t testing.TB, a arbiter.Arbiter) *conn {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "resp.sock")
 	listener, err := net.Listen("unix", path)
@@ -23,9 +34,7 @@ func standing(t testing.TB) *conn {
 	}
 	t.Cleanup(func() { listener.Close() })
 	registry := prometheus.NewRegistry()
-	l := locker.New(arbiter.NewLocal(store.New(store.Limits{}), func() int64 { return 1_000_000 }, nil), locker.Config{
-		Log: slog.New(slog.DiscardHandler), Metrics: locker.NewMetrics(registry),
-	})
+	l := locker.New(a, locker.Config{Log: slog.New(slog.DiscardHandler), Metrics: locker.NewMetrics(registry)})
 	s := New(Config{
 		Tenant: "test", Connections: 1, MaxArguments: 100, MaxCommand: 1 << 20, Unfinished: 1 << 20, OutputBuffer: 1 << 20,
 		Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(registry),
@@ -71,6 +80,34 @@ func TestReadingAllocatesNothing(t *testing.T) {
 		}
 		if n := testing.AllocsPerRun(100, func() { c.feed(command) }); n > 1 { // the string that feed returns
 			t.Errorf("%q: %v allocations", command, n)
+		}
+	}
+}
+
+// failing is an arbiter that decides nothing.
+type failing struct{ err error }
+
+func (f failing) Do(context.Context, *store.Command) (store.Result, error) {
+	return store.Result{}, f.err
+}
+
+// TestNothingIsGuessedWhenNothingIsDecided: an owner that does not answer is CLUSTERDOWN for every way to ask, never a miss.
+func TestNothingIsGuessedWhenNothingIsDecided(t *testing.T) {
+	for class, err := range map[string]error{
+		"-CLUSTERDOWN ": fmt.Errorf("node b: %w", arbiter.ErrUnreachable),
+		"-MISCONF ":     fmt.Errorf("disk: %w", journal.ErrNotWritable),
+		"-ERR ":         errors.New("something else"),
+	} {
+		c := standingOn(t, failing{err})
+		for _, command := range []string{
+			"GET k", "SET k v", "DEL a b", "MGET a b", "MSETNX a 1 b 2", "KEYS *", "SCAN 0", "DBSIZE", "RANDOMKEY", "FLUSHALL", "INFO",
+		} {
+			if got := c.feed(command + "\r\n"); !strings.HasPrefix(got, class) || strings.Count(got, "\r\n") != 1 {
+				t.Errorf("%s: %q, want %s", command, got, class)
+			}
+		}
+		if got := c.feed("MULTI\r\nGET k\r\nEXEC\r\n"); !strings.HasPrefix(got, "+OK\r\n+QUEUED\r\n"+class) {
+			t.Errorf("MULTI: %q", got)
 		}
 	}
 }

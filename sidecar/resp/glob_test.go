@@ -10,11 +10,32 @@ func TestMatch(t *testing.T) {
 		pattern, key string
 		want         bool
 	}{
-		{"", "", true}, {"", "a", false}, {"*", "", true}, {"*", "abc", true}, {"**", "abc", true}, {"a*c", "abbc", true},
-		{"a*c", "abbd", false}, {"?", "", false}, {"?", "a", true}, {"a?c", "abc", true}, {"*b*", "abc", true}, {"*a*b*c", "xaxbxc", true},
-		{"[abc]", "b", true}, {"[abc]", "d", false}, {"[^abc]", "d", true}, {"[^abc]", "a", false}, {"[a-c]x", "bx", true},
-		{"[c-a]", "b", true}, {`[\]]`, "]", true}, {`\*`, "*", true}, {`\*`, "a", false}, {`a\`, `a\`, true}, {"[a", "a", true}, {"[", "a", false},
-		{"a*[b-d]*e", "aXXcYe", true}, {"h*llo", "hello", true},
+		{"", "", true},
+		{"", "a", false},
+		{"*", "", true},
+		{"*", "abc", true},
+		{"**", "abc", true},
+		{"a*c", "abbc", true},
+		{"a*c", "abbd", false},
+		{"?", "", false},
+		{"?", "a", true},
+		{"a?c", "abc", true},
+		{"*b*", "abc", true},
+		{"*a*b*c", "xaxbxc", true},
+		{"[abc]", "b", true},
+		{"[abc]", "d", false},
+		{"[^abc]", "d", true},
+		{"[^abc]", "a", false},
+		{"[a-c]x", "bx", true},
+		{"[c-a]", "b", true},
+		{`[\]]`, "]", true},
+		{`\*`, "*", true},
+		{`\*`, "a", false},
+		{`a\`, `a\`, true},
+		{"[a", "a", true},
+		{"[", "a", false},
+		{"a*[b-d]*e", "aXXcYe", true},
+		{"h*llo", "hello", true},
 	} {
 		if got := match([]byte(c.pattern), c.key); got != c.want {
 			t.Errorf("match(%q, %q) = %v", c.pattern, c.key, got)

@@ -88,9 +88,20 @@ func TestRedisCLI(t *testing.T) {
 			return run(t, "redis-cli", slices.Concat([]string{"-s", e.resp, version}, args)...)
 		}
 		for _, c := range []struct{ command, want string }{
-			{"flushall", "OK"}, {"set k v", "OK"}, {"get k", "v"}, {"get missing", ""}, {"incr n", "1"}, {"hset h f v g w", "2"},
-			{"hmget h f x g", "v\n\nw"}, {"foo", "ERR unknown command 'foo', with args beginning with:"}, {"ttl k", "-1"},
-			{"--scan --pattern k*", "k"}, {"-n 3 set k three", "OK"}, {"-n 3 get k", "three"}, {"get k", "v"}, {"config get save", "save"},
+			{"flushall", "OK"},
+			{"set k v", "OK"},
+			{"get k", "v"},
+			{"get missing", ""},
+			{"incr n", "1"},
+			{"hset h f v g w", "2"},
+			{"hmget h f x g", "v\n\nw"},
+			{"foo", "ERR unknown command 'foo', with args beginning with:"},
+			{"ttl k", "-1"},
+			{"--scan --pattern k*", "k"},
+			{"-n 3 set k three", "OK"},
+			{"-n 3 get k", "three"},
+			{"get k", "v"},
+			{"config get save", "save"},
 		} {
 			if got := cli(strings.Fields(c.command)...); got != c.want {
 				t.Errorf("%s %s: %q, want %q", version, c.command, got, c.want)

@@ -4,7 +4,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test build ext lint fmt bench docker-test clean
+.PHONY: help run test build ext lint fmt bench chaos docker-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,10 +32,15 @@ lint: ## Run golangci-lint and every other static check (the first run builds th
 fmt: ## Format the Go and C sources and the shell scripts
 	tools/fmt.sh
 
-bench: ## Measure against phpredis, memcached and files, and print ratios
+bench: ## Measure against phpredis, Redis, memcached and files, and print ratios (20 minutes)
 	tools/install.sh build run bench
 	$(MAKE) build ext
 	tests/bench/run.sh
+	tests/bench/kv.sh
+	tests/bench/memory.sh
+
+chaos: ## Kill the daemon 200 times under load; nothing acknowledged may be lost (long)
+	CRASH_ROUNDS=200 $(GO) test -count=1 -timeout 80m ./tests/crash
 
 docker-test: ## Build the images from a base of our own, run compose, check 20 of 20 (needs root)
 	COATCHECK_DOCKER_TEST=1 docker/test.sh

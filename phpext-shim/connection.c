@@ -11,6 +11,9 @@
 
 #define COAT_RECEIVE_CHUNK (16 * 1024)
 #define COAT_PAUSE_MS 10
+
+/* A worker that serves many tenants, each by a socket of its own, keeps no more than these open. */
+#define COAT_CONNECTIONS_MAX 16
 #define COAT_WAIT_SLICE_MS 1000
 
 /* ---- the process ---- */
@@ -141,6 +144,23 @@ static bool coat_receive_in_slices(int fd)
 	       fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) == 0;
 }
 
+/* Makes room for one more: closes the one that was made first of those that hold no lock. */
+static void coat_close_surplus(void)
+{
+	coat_connection *conn, *oldest = NULL;
+	int open = 0;
+
+	for (conn = COAT_G(connections); conn; conn = conn->next) {
+		if (conn->fd >= 0) {
+			open++;
+			oldest = conn->session_lock || conn->bound_lock ? oldest : conn;
+		}
+	}
+	if (open >= COAT_CONNECTIONS_MAX && oldest) {
+		coat_connection_close(oldest);
+	}
+}
+
 /* 0, or the errno of the attempt. */
 static int coat_try_connect(coat_connection *conn)
 {
@@ -200,6 +220,7 @@ bool coat_connection_open(coat_connection *conn, zend_long timeout_ms, bool brid
 	int64_t deadline = coat_now_ms() + timeout_ms;
 	int cause;
 
+	coat_close_surplus();
 	for (;;) {
 		bool restarting;
 

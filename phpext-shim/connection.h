@@ -64,13 +64,13 @@ typedef struct {
 	size_t sent;
 } coat_outgoing;
 
-/* Milliseconds of the monotonic clock. */
 /* Has a fork noticed from here on; once, when the module is loaded. False when the system refuses. */
 bool coat_watch_forks(void);
 
 /* The pid of this process. */
 pid_t coat_pid(void);
 
+/* Milliseconds of the monotonic clock. */
 int64_t coat_now_ms(void);
 
 /* The connection for a socket, made on first use but not opened. */

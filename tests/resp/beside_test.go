@@ -807,7 +807,7 @@ func TestRandomSequencesAnswerAsRedisDoes(t *testing.T) {
 	}
 	t.Logf("-seed %d", *seed)
 	w := newTwins(t, "2")
-	g := generator{rand.New(rand.NewPCG(*seed, 0))}
+	g := newGenerator(0)
 	for range *steps {
 		if g.IntN(20) == 0 {
 			w.same("MULTI")
@@ -827,7 +827,14 @@ func TestRandomSequencesAnswerAsRedisDoes(t *testing.T) {
 }
 
 // generator makes random commands.
-type generator struct{ *rand.Rand }
+type generator struct {
+	*rand.Rand
+	times *int // how many times of expiry were made
+}
+
+func newGenerator(stream uint64) generator {
+	return generator{rand.New(rand.NewPCG(*seed, stream)), new(int)}
+}
 
 // keys are few, so that commands meet each other's effects.
 var keys = []string{"a", "b", "c", "d", "h", "n", "long"}
@@ -854,8 +861,13 @@ func (g generator) number() string {
 	return pick(g, []string{"0", "1", "-1", "7", "100", "9223372036854775807", "-9223372036854775808", "a", "1.5", ""})
 }
 
-// seconds are far enough off that no key expires while the sequence runs, or over.
-func (g generator) seconds() string { return pick(g, []string{"1000", "2000", "5000", "0", "-1", "x"}) }
+// seconds are far enough off that no key expires while the sequence runs, or over. No two are the same: which of two
+// equal ones is later (GT, LT) would depend on the millisecond in which each server looked at its clock.
+func (g generator) seconds() string {
+	*g.times++
+	later := func(from int) string { return fmt.Sprint(from + *g.times*10) }
+	return pick(g, []string{later(1_000), later(1_000_000), later(2_000_000), "0", "-1", "x"})
+}
 
 func (g generator) maybe(words ...string) []string {
 	if g.IntN(2) == 0 {
@@ -939,7 +951,7 @@ func TestRandomSequencesOverBucketsAnswerAsRedisDoes(t *testing.T) {
 	}
 	t.Logf("-seed %d", *seed)
 	w := newTwins(t, "3")
-	g := generator{rand.New(rand.NewPCG(*seed, 1))}
+	g := newGenerator(1)
 	for range *steps / 4 {
 		switch g.IntN(12) {
 		case 0:

@@ -31,6 +31,7 @@ var floors = map[string]int{
 	"journal":       1,
 	"arbiter":       1,
 	"client":        1,
+	"socket":        1,
 	"cluster":       2,
 	"owner":         2,
 	"quorum":        2,

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coatcheck/coatcheck/sidecar/locker"
+	"github.com/coatcheck/coatcheck/sidecar/socket"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 	"github.com/coatcheck/coatcheck/sidecar/wire"
 )
@@ -32,7 +33,7 @@ const (
 type conn struct {
 	s      *Server
 	nc     *net.UnixConn
-	socket *socket // of nc
+	socket *socket.Socket // of nc
 	client *locker.Client
 	peer   peer
 	who    *store.Who // shared with the locks it took: replaced, never changed
@@ -56,13 +57,13 @@ type conn struct {
 type peer struct{ pid, uid int }
 
 func newConn(s *Server, nc *net.UnixConn) (*conn, error) {
-	socket, err := newSocket(nc, s.patience)
+	sock, err := socket.New(nc, s.patience)
 	if err != nil {
 		return nil, err
 	}
-	p := peerOf(socket.raw)
+	p := peerOf(sock.Raw())
 	return &conn{
-		s: s, nc: nc, socket: socket, peer: p,
+		s: s, nc: nc, socket: sock, peer: p,
 		client: s.locker.NewClient(),
 		who:    &store.Who{PID: p.pid},
 		in:     make([]byte, 0, firstBuffer),

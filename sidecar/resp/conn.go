@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coatcheck/coatcheck/sidecar/locker"
+	"github.com/coatcheck/coatcheck/sidecar/socket"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 )
 
@@ -29,7 +30,7 @@ const (
 type conn struct {
 	s      *Server
 	nc     net.Conn
-	socket *socket
+	socket *socket.Socket
 	client *locker.Client
 	id     int64
 	name   string // as the client calls itself
@@ -53,12 +54,12 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn) (*conn, error) {
-	socket, err := newSocket(nc)
+	sock, err := socket.New(nc, writeTimeout)
 	if err != nil {
 		return nil, err
 	}
 	c := &conn{
-		s: s, nc: nc, socket: socket, client: s.locker.NewClient(),
+		s: s, nc: nc, socket: sock, client: s.locker.NewClient(),
 		id: s.lastID.Add(1), user: defaultUser, authed: s.login.open(),
 	}
 	c.in = newReader(unknownLimits)
@@ -90,7 +91,7 @@ func (c *conn) serve() {
 	defer c.client.Close()
 	defer func() { c.charge(-c.charged) }()
 	c.setReadDeadline()
-	_ = c.socket.eachTime(c.ready) // the error says that time is up or the connection closed: it has ended either way
+	_ = c.socket.EachTime(c.ready) // the error says that time is up or the connection closed: it has ended either way
 }
 
 // ready reads and answers what is there. It returns true when the connection must end.
@@ -101,9 +102,9 @@ func (c *conn) ready(fd uintptr) bool {
 			c.cutOff(err)
 			return true
 		}
-		n, err := readNow(fd, room)
+		n, err := socket.ReadNow(fd, room)
 		switch {
-		case errors.Is(err, errWouldBlock):
+		case errors.Is(err, socket.ErrNotYet):
 			return false
 		case err != nil:
 			return true
@@ -189,7 +190,7 @@ func (c *conn) flush() error {
 	if len(c.w.out) == 0 {
 		return nil
 	}
-	err := c.socket.write(c.w.out)
+	err := c.socket.Write(c.w.out)
 	if cap(c.w.out) > keptBuffer {
 		c.w.out = nil
 	}

@@ -1,0 +1,132 @@
+// Package socket reads and writes a connection's file descriptor where package net would take detours that cost a fifth of
+// a request and more (docs/performance.md, docs/decisions/0005).
+//
+// net announces each call to the scheduler as one that may block, which these cannot, for the descriptor does not block. Its Read
+// finds out by a second read that nothing more is there, while a read that did not fill its buffer has said so. And a
+// write deadline arms a timer for each answer, though hardly any answer waits. Deadlines, Close and
+// waiting for the descriptor stay net's.
+//
+// # Concurrency
+//
+// One goroutine may read while another writes.
+package socket
+
+import (
+	"errors"
+	"io"
+	"net"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// ErrNotYet is returned by ReadNow when nothing is there to be read.
+var ErrNotYet error = syscall.EAGAIN
+
+// Socket is a connection.
+type Socket struct {
+	nc       net.Conn
+	raw      syscall.RawConn
+	patience time.Duration
+
+	in      []byte // where Read reads to
+	n       int
+	readErr error
+	tryRead func(fd uintptr) bool // method values, made once
+
+	out      []byte // what is left of a write
+	writeErr error
+	deadline bool // of the write was set
+	tryWrite func(fd uintptr) bool
+}
+
+// New returns a Socket of nc, whose peer may take as long as patience to accept what is written.
+func New(nc net.Conn, patience time.Duration) (*Socket, error) {
+	sc, ok := nc.(syscall.Conn)
+	if !ok {
+		return nil, errors.New("the connection has no file descriptor")
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	s := &Socket{nc: nc, raw: raw, patience: patience}
+	s.tryRead, s.tryWrite = s.readOnce, s.writeNow
+	return s, nil
+}
+
+// Raw returns the connection's descriptor for calls of other kinds.
+func (s *Socket) Raw() syscall.RawConn { return s.raw }
+
+// Read reads what is there into b, which must not be empty, and waits for something to be there.
+func (s *Socket) Read(b []byte) (int, error) {
+	s.in = b
+	if err := s.raw.Read(s.tryRead); err != nil {
+		return 0, err
+	}
+	return s.n, s.readErr
+}
+
+func (s *Socket) readOnce(fd uintptr) bool {
+	s.n, s.readErr = ReadNow(fd, s.in)
+	return s.readErr != ErrNotYet
+}
+
+// EachTime calls ready whenever there may be something to read, first at once, until it returns true. Ready must have
+// read everything that is there, to be called again when more has come: until ReadNow returned ErrNotYet or did not
+// fill its buffer. Ready must not close the connection.
+func (s *Socket) EachTime(ready func(fd uintptr) bool) error { return s.raw.Read(ready) }
+
+// ReadNow reads what is there into b, which must not be empty. It returns ErrNotYet when nothing is, and io.EOF at the end.
+func ReadNow(fd uintptr, b []byte) (int, error) {
+	for {
+		n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+		switch {
+		case errno == syscall.EINTR:
+		case errno != 0:
+			return 0, errno
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return int(n), nil
+		}
+	}
+}
+
+// Write writes all of b. A peer that does not take it in time is given up.
+func (s *Socket) Write(b []byte) error {
+	s.out, s.writeErr = b, nil
+	err := s.raw.Write(s.tryWrite)
+	if err == nil {
+		err = s.writeErr
+	}
+	if s.deadline {
+		s.deadline = false
+		_ = s.nc.SetWriteDeadline(time.Time{}) // fails only when the connection is closed
+	}
+	s.out = nil
+	return err
+}
+
+// writeNow is one try. It returns false when the peer has to read first.
+func (s *Socket) writeNow(fd uintptr) bool {
+	for len(s.out) > 0 {
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&s.out[0])), uintptr(len(s.out)),
+			syscall.MSG_NOSIGNAL, 0, 0)
+		switch {
+		case errno == syscall.EINTR:
+		case errno == syscall.EAGAIN:
+			if !s.deadline {
+				s.deadline = true
+				_ = s.nc.SetWriteDeadline(time.Now().Add(s.patience))
+			}
+			return false
+		case errno != 0:
+			s.writeErr = errno
+			return true
+		default:
+			s.out = s.out[n:]
+		}
+	}
+	return true
+}

@@ -35,7 +35,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 func TestEveryCommandThatAsksTheDaemonCanBeToldWhere(t *testing.T) {
 	local := map[string]bool{
 		"coatcheck check-config": true, "coatcheck lock": true,
-		"coatcheck journal": true, "coatcheck journal check": true, "coatcheck journal repair": true,
+		"coatcheck journal": true, "coatcheck journal check": true, "coatcheck journal repair": true, "coatcheck redis-user": true,
 	}
 	each(newRoot(), func(cmd *cobra.Command) {
 		if has := cmd.Flag("socket") != nil; has == local[cmd.CommandPath()] {
@@ -47,7 +47,7 @@ func TestEveryCommandThatAsksTheDaemonCanBeToldWhere(t *testing.T) {
 func TestWhatAScriptMayReadIsThereAsJSON(t *testing.T) {
 	silent := map[string]bool{
 		"coatcheck serve": true, "coatcheck check-config": true, "coatcheck lock": true, "coatcheck lock run": true,
-		"coatcheck journal": true,
+		"coatcheck journal": true, "coatcheck redis-user": true,
 	}
 	each(newRoot(), func(cmd *cobra.Command) {
 		if has := cmd.Flag("json") != nil; has == silent[cmd.CommandPath()] {

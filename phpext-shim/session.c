@@ -28,59 +28,12 @@
  */
 
 #include "session.h"
-#include "client.h"
+#include "session_daemon.h"
 #include "php_coatcheck.h"
 #include "php_coatcheck_compat.h"
-#include "SAPI.h"
-#include <unistd.h>
-
-#define COAT_ID_MAX 256
-#define COAT_TOKEN_LENGTH 32
-#define COAT_SCRIPT_MAX 255
 
 /* How many fresh ids are tried. A second try means a broken random source. */
 #define COAT_SID_ATTEMPTS 3
-
-/* For a session.gc_maxlifetime of 0 or less, which would mean a session that ends before it is read:
- * PHP's own default instead. */
-#define COAT_DEFAULT_LIFETIME_S 1440
-#define COAT_MAX_LIFETIME_S (100 * 365 * 86400LL)
-
-/* Whoever has the lock that we wanted. */
-typedef struct {
-	bool known;
-	uint64_t pid;
-	uint64_t held_ms;
-	char sapi[32];
-	char script[COAT_SCRIPT_MAX + 1];
-} coat_holder;
-
-/* What session.open brought. */
-typedef struct {
-	struct coat_session *session;
-	bool found;
-	zend_string *data; /* on the request heap */
-	coat_error err;
-	coat_holder holder;
-} coat_open;
-
-struct coat_session {
-	coat_settings settings;
-	pid_t pid;                /* the process that opened */
-	char id[COAT_ID_MAX + 1]; /* of the session that was read, or was tried to be read */
-	size_t id_length;
-	char fresh_id[COAT_ID_MAX + 1]; /* the id that create_sid made last: no session has it */
-	char token[COAT_TOKEN_LENGTH + 1];
-	bool token_out; /* the token was sent and its release is not confirmed */
-	bool is_read;   /* session.open was answered: the fence is known */
-	bool locked;
-	uint64_t fence;
-	uint64_t waited_ms;
-	bool is_ahead; /* validate_sid or create_sid has asked already, and read is to take this answer: */
-	coat_open ahead;
-};
-
-typedef struct coat_session coat_session;
 
 /* ---- warnings ---- */
 
@@ -126,17 +79,6 @@ static void coat_warn_failed(const coat_session *session, zend_string *id, const
 	coat_warn(session, id, what, coat_refusal(err));
 }
 
-static void coat_holder_read(coat_holder *holder, const msgpack_object *map)
-{
-	const msgpack_object *found = coat_map_find(map, "holder");
-
-	memset(holder, 0, sizeof(*holder));
-	holder->known = coat_map_uint(found, "pid", &holder->pid);
-	coat_map_uint(found, "held_ms", &holder->held_ms);
-	coat_map_text(found, "sapi", holder->sapi, sizeof(holder->sapi));
-	coat_map_text(found, "script", holder->script, sizeof(holder->script));
-}
-
 static void coat_warn_busy(coat_session *session, zend_string *id, const coat_holder *holder, const char *consequence)
 {
 	char why[COAT_SCRIPT_MAX + 200];
@@ -172,115 +114,6 @@ static bool coat_check_id(coat_session *session, zend_string *id)
 		"0-9, \"-\" and \",\"; nothing was sent",
 		session->settings.socket, COAT_ID_MAX);
 	return false;
-}
-
-static bool coat_is_current(const coat_session *session, zend_string *id)
-{
-	return session->id_length == ZSTR_LEN(id) && memcmp(session->id, ZSTR_VAL(id), session->id_length) == 0;
-}
-
-/* ---- asking the daemon ---- */
-
-static coat_connection *coat_session_connection(const coat_session *session)
-{
-	return coat_connection_for(session->settings.socket);
-}
-
-static coat_param coat_prefix_param(const coat_session *session)
-{
-	coat_param prefix = coat_param_bytes("prefix", session->settings.prefix, session->settings.prefix_length);
-
-	prefix.type = session->settings.prefix_length > 0 ? COAT_PARAM_STRING : COAT_PARAM_ABSENT;
-	return prefix;
-}
-
-/* The token, or nothing when `present` is false. */
-static coat_param coat_token_param(const coat_session *session, bool present)
-{
-	coat_param token = coat_param_bytes("token", session->token, COAT_TOKEN_LENGTH);
-
-	token.type = present ? COAT_PARAM_STRING : COAT_PARAM_ABSENT;
-	return token;
-}
-
-static void coat_session_batch(const coat_session *session, coat_batch *batch, zend_long extra_wait_ms)
-{
-	coat_batch_begin(batch, coat_session_connection(session), session->settings.connect_timeout_ms,
-		session->settings.timeout_ms + extra_wait_ms);
-}
-
-/* The token no longer stands for anything in the daemon. */
-static void coat_lock_is_over(coat_session *session)
-{
-	if (session->token_out) {
-		session->token_out = false;
-		coat_session_connection(session)->session_lock = false;
-	}
-}
-
-/* After a time-out or nonsense the connection was closed by us, and with it goes what was bound to it. */
-static void coat_after_failure(coat_session *session, const coat_error *err)
-{
-	if (err->kind == COAT_ERROR_TIMEOUT || err->kind == COAT_ERROR_PROTOCOL) {
-		coat_lock_is_over(session);
-	}
-}
-
-typedef struct {
-	const char *method;
-	coat_error err;
-	bool flag; /* the answer */
-} coat_flag_answer;
-
-static void coat_take_flag(void *context, uint32_t index, const msgpack_object *error, const msgpack_object *result)
-{
-	coat_flag_answer *answer = context;
-
-	if (error) {
-		coat_error_from_daemon(&answer->err, answer->method, error);
-	} else if (result->type != MSGPACK_OBJECT_BOOLEAN) {
-		coat_error_set(&answer->err, COAT_ERROR_PROTOCOL, "%s: the answer is not a boolean", answer->method);
-	} else {
-		answer->flag = result->via.boolean;
-	}
-}
-
-/* session.exists, session.destroy and session.release: id and perhaps the token in, a boolean out. */
-static bool coat_ask_flag(coat_session *session, const char *method, const char *id, size_t id_length, bool with_token,
-	coat_flag_answer *answer)
-{
-	coat_param params[] = {
-		coat_param_bytes("id", id, id_length),
-		coat_prefix_param(session),
-		coat_token_param(session, with_token),
-	};
-	coat_error err = COAT_ERROR_INIT;
-	coat_batch batch;
-
-	memset(answer, 0, sizeof(*answer));
-	answer->method = method;
-	coat_session_batch(session, &batch, 0);
-	batch.no_bridge = with_token; /* what carries a token only tidies up */
-	if (!coat_batch_add(&batch, method, params, sizeof(params) / sizeof(params[0]), &err) ||
-		!coat_exchange(&batch, coat_take_flag, answer, &err)) {
-		answer->err = err;
-	}
-	return answer->err.kind == COAT_ERROR_NONE;
-}
-
-/* Releases what the token may hold. Nobody is told of a failure: the page has its data, and the
- * daemon frees the lock when the connection or the request ends. */
-static void coat_release(coat_session *session)
-{
-	coat_flag_answer answer;
-
-	if (!session->token_out || session->pid != coat_pid()) {
-		return;
-	}
-	if (coat_ask_flag(session, "session.release", session->id, session->id_length, true, &answer)) {
-		coat_lock_is_over(session);
-	}
-	session->token_out = false;
 }
 
 /* ---- open and close ---- */
@@ -344,108 +177,6 @@ PS_OPEN_FUNC(coatcheck)
 
 /* ---- read ---- */
 
-static void coat_take_open_error(coat_open *open, const msgpack_object *error)
-{
-	const msgpack_object *details =
-		error->type == MSGPACK_OBJECT_ARRAY && error->via.array.size == 3 ? &error->via.array.ptr[2] : NULL;
-
-	coat_error_from_daemon(&open->err, "session.open", error);
-	coat_holder_read(&open->holder, details);
-	coat_map_uint(details, "waited_ms", &open->session->waited_ms);
-	/* an owner that did not answer may have granted, and a fault of the daemon may have come after the grant */
-	if (open->err.kind != COAT_ERROR_UNREACHABLE && open->err.kind != COAT_ERROR_INTERNAL) {
-		coat_lock_is_over(open->session);
-	}
-}
-
-static void coat_take_open(void *context, uint32_t index, const msgpack_object *error, const msgpack_object *result)
-{
-	coat_open *open = context;
-	coat_session *session = open->session;
-	const char *data = "";
-	size_t length = 0;
-
-	if (error) {
-		coat_take_open_error(open, error);
-		return;
-	}
-	session->locked = false;
-	session->waited_ms = 0;
-	coat_map_bool(result, "locked", &session->locked);
-	coat_map_uint(result, "waited_ms", &session->waited_ms);
-	coat_holder_read(&open->holder, result);
-	if (!coat_map_bool(result, "found", &open->found) || !coat_map_uint(result, "fence", &session->fence) ||
-		(open->found && !coat_map_bytes(result, "data", &data, &length))) {
-		coat_error_set(&open->err, COAT_ERROR_PROTOCOL, "session.open: the answer lacks found, fence or data");
-		return;
-	}
-	if (!session->locked) {
-		coat_lock_is_over(session);
-	}
-	session->is_read = true;
-	open->data = length > 0 ? zend_string_init(data, length, 0) : ZSTR_EMPTY_ALLOC(); /* may bail out */
-}
-
-/* Begins a new acquisition. False when there is no randomness to be had. */
-static bool coat_new_token(coat_session *session)
-{
-	static const char digits[] = "0123456789abcdef";
-	unsigned char random[COAT_TOKEN_LENGTH / 2];
-
-	if (php_random_bytes_silent(random, sizeof(random)) == FAILURE) {
-		return false;
-	}
-	for (size_t i = 0; i < sizeof(random); i++) {
-		session->token[2 * i] = digits[random[i] >> 4];
-		session->token[2 * i + 1] = digits[random[i] & 0x0f];
-	}
-	return true;
-}
-
-/* Sends session.open, with a token if the lock is wanted. The answer is in `open`, its error too. */
-static bool coat_send_open(coat_session *session, coat_open *open, bool lock)
-{
-	const coat_settings *settings = &session->settings;
-	const char *script = SG(request_info).path_translated ? SG(request_info).path_translated : "";
-	const char *policy = coat_lock_failure_name(settings->lock_failure);
-	coat_param params[] = {
-		coat_param_bytes("id", session->id, session->id_length),
-		coat_prefix_param(session),
-		coat_token_param(session, lock),
-		coat_param_int_if("lease_ms", settings->lock_lease_ms, lock),
-		coat_param_int_if("wait_ms", settings->lock_wait_ms, lock),
-		lock ? coat_param_bytes("policy", policy, strlen(policy)) : coat_param_flag("policy", false),
-		coat_param_bytes("script", script, MIN(strlen(script), COAT_SCRIPT_MAX)),
-	};
-	coat_error err = COAT_ERROR_INIT;
-	coat_batch batch;
-
-	memset(open, 0, sizeof(*open));
-	open->session = session;
-	session->is_read = false;
-	session->locked = false;
-	session->token_out = session->token_out || lock;
-	coat_session_batch(session, &batch, lock ? settings->lock_wait_ms : 0);
-	batch.session_lock = lock;
-	if (!coat_batch_add(&batch, "session.open", params, sizeof(params) / sizeof(params[0]), &err) ||
-		!coat_exchange(&batch, coat_take_open, open, &err)) {
-		open->err = err;
-		coat_after_failure(session, &err);
-	}
-	return open->err.kind == COAT_ERROR_NONE;
-}
-
-/* Makes `id` the current session. The token of another one is given back first. */
-static void coat_set_current(coat_session *session, zend_string *id)
-{
-	if (!coat_is_current(session, id)) {
-		coat_release(session);
-	}
-	memcpy(session->id, ZSTR_VAL(id), ZSTR_LEN(id));
-	session->id_length = ZSTR_LEN(id);
-	session->is_read = false;
-}
-
 static void coat_warn_unlocked(coat_session *session, zend_string *id, const coat_holder *holder)
 {
 	if (session->settings.lock_failure == COAT_READONLY) {
@@ -465,20 +196,6 @@ static void coat_warn_not_read(coat_session *session, zend_string *id, const coa
 	} else {
 		coat_warn(session, id, "is not read", open->err.message);
 	}
-}
-
-/* Asks for the session, with its lock if that is wanted. */
-static bool coat_open_session(coat_session *session, zend_string *id, coat_open *open)
-{
-	bool lock = session->settings.session_locking;
-
-	coat_set_current(session, id);
-	if (lock && !session->token_out && !coat_new_token(session)) {
-		memset(open, 0, sizeof(*open));
-		coat_error_set(&open->err, COAT_ERROR_INTERNAL, "the system has no random bytes for a lock token");
-		return false;
-	}
-	return coat_send_open(session, open, lock);
 }
 
 PS_READ_FUNC(coatcheck)
@@ -508,59 +225,6 @@ PS_READ_FUNC(coatcheck)
 }
 
 /* ---- write ---- */
-
-typedef struct {
-	coat_error err;
-	bool stored;
-} coat_commit;
-
-static void coat_take_commit(void *context, uint32_t index, const msgpack_object *error, const msgpack_object *result)
-{
-	coat_commit *commit = context;
-
-	if (error) {
-		coat_error_from_daemon(&commit->err, "session.commit", error);
-	} else if (!coat_map_bool(result, "stored", &commit->stored)) {
-		coat_error_set(
-			&commit->err, COAT_ERROR_PROTOCOL, "session.commit: the answer does not say whether it was stored");
-	}
-}
-
-static int64_t coat_ttl_ms(zend_long maxlifetime)
-{
-	return (maxlifetime > 0 ? MIN(maxlifetime, COAT_MAX_LIFETIME_S) : COAT_DEFAULT_LIFETIME_S) * 1000LL;
-}
-
-/* Stores data, or only extends the life when data is NULL, and releases the lock. */
-static bool coat_send_commit(coat_session *session, zend_string *data, zend_long maxlifetime, coat_commit *commit)
-{
-	coat_param params[] = {
-		coat_param_bytes("id", session->id, session->id_length),
-		coat_prefix_param(session),
-		coat_token_param(session, session->locked),
-		coat_param_int("fence", (int64_t)session->fence),
-		coat_param_string("data", data),
-		coat_param_flag("touch", data == NULL),
-		coat_param_int("ttl_ms", coat_ttl_ms(maxlifetime)),
-		coat_param_flag("release", session->locked),
-	};
-	coat_error err = COAT_ERROR_INIT;
-	coat_batch batch;
-
-	memset(commit, 0, sizeof(*commit));
-	coat_session_batch(session, &batch, 0);
-	if (!coat_batch_add(&batch, "session.commit", params, sizeof(params) / sizeof(params[0]), &err) ||
-		!coat_exchange(&batch, coat_take_commit, commit, &err)) {
-		commit->err = err;
-		coat_after_failure(session, &err);
-		return false;
-	}
-	/* a refusal releases as well; a touch that found nothing does not */
-	if (commit->err.kind == COAT_ERROR_NONE ? commit->stored : commit->err.kind == COAT_ERROR_REFUSED) {
-		coat_lock_is_over(session);
-	}
-	return commit->err.kind == COAT_ERROR_NONE;
-}
 
 static zend_result coat_write(coat_session *session, zend_string *id, zend_string *data, zend_long maxlifetime)
 {

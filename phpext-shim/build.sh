@@ -34,10 +34,10 @@ cp -pu "$here"/config.m4 "$here"/*.c "$here"/*.h "$tree"/
 cd "$tree"
 
 if [ ! -f .stamp ]; then
-	"$phpize" >build.log 2>&1 && ./configure --with-php-config="$(command -v "$php_config")" "$@" >>build.log 2>&1 || {
+	if ! "$phpize" >build.log 2>&1 || ! ./configure --with-php-config="$(command -v "$php_config")" "$@" >>build.log 2>&1; then
 		tail -n 30 build.log >&2
 		exit 1
-	}
+	fi
 	echo "$stamp" >.stamp
 fi
 make -s coatcheck.la >build.log 2>&1 || {

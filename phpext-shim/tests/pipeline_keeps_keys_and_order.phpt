@@ -4,6 +4,7 @@ coatcheck_pipeline(): one write, the answers under the calls' keys, failures as 
 <?php
 require __DIR__ . '/support.inc';
 $daemon = new Daemon();
+ini_set('coatcheck.timeout_ms', '60000');
 $version = coatcheck_kv_wait('absent', 0, 0)['version'];
 $answers = coatcheck_pipeline([
     'set' => ['kv.set', ['key' => 'k', 'value' => 'not a number']],

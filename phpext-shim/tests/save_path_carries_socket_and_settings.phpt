@@ -13,7 +13,7 @@ $paths = [
     $fake->socket,
     "unix://$fake->socket",
     "unix://$fake->socket?lock_wait=0.25&lock_lease=1.5&lock_failure=fail&prefix=shop%26co",
-    "unix://$fake->socket?session_locking=off&timeout_ms=100&connect_timeout_ms=50",
+    "unix://$fake->socket?session_locking=off&timeout_ms=9000&connect_timeout_ms=50",
     'unix://?lock_wait=3',
 ];
 foreach ($paths as $path) {

@@ -49,8 +49,6 @@ for extension in $extensions; do
 	set -- -d "extension=$extension" "$@"
 done
 # What PCRE compiles at run time reads beyond its subject on purpose, which valgrind cannot know.
-set -- -d pcre.jit=0 "$@"
-# Code that PCRE compiles reads ahead, which valgrind takes for a fault.
 [ -z "$valgrind" ] || set -- -m -d pcre.jit=0 "$@"
 TEST_PHP_EXECUTABLE=$(command -v "$php") NO_INTERACTION=1 TEST_TIMEOUT=${TEST_TIMEOUT:-120} \
 	"$php" -n "$run_tests" -n -q -j"${JOBS:-4}" -g FAIL,BORK,LEAK,SKIP --show-diff "$@"

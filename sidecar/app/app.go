@@ -229,11 +229,11 @@ func (a *App) keepHouse(ctx context.Context) {
 			return
 		case <-tick.C:
 			a.clock.Adjust()
-			gc.adjust()
 			if !a.loaded.Load() {
 				feed()
 				continue
 			}
+			gc.adjust() // not before: a replay leaves less garbage than its files have bytes
 			if a.journal != nil {
 				a.journal.Tick()
 			}

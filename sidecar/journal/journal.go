@@ -149,6 +149,8 @@ func (j *Journal) load() error {
 	if err != nil {
 		return explain(j.cfg.Dir, err)
 	}
+	j.since, j.snapshot = c.sizes()
+	useHugePages(j.since + j.snapshot)
 	restorers := newRestorers(j.restore)
 	defer restorers.end()
 	r, err := c.replay(restorers)
@@ -167,7 +169,6 @@ func (j *Journal) load() error {
 	if j.seg, err = j.createSegment(r.number + 1); err != nil {
 		return err
 	}
-	j.since, j.snapshot = c.sizes()
 	j.rekey = r.rekey
 	if !j.cfg.Values {
 		if err := j.leaveValuesOut(); err != nil {

@@ -28,8 +28,9 @@ type daemon struct {
 	data   string
 	socket string
 	args   []string
-	user   uint32   // who runs it; 0: who runs the test
-	passed *os.File // the socket, as systemd passes it; nil: the daemon makes it
+	user   uint32        // who runs it; 0: who runs the test
+	pause  time.Duration // between looks at what is awaited
+	passed *os.File      // the socket, as systemd passes it; nil: the daemon makes it
 	cmd    *exec.Cmd
 	over   chan struct{} // closed when cmd has ended
 	log    journalOfLines
@@ -63,7 +64,7 @@ func place(t testing.TB, data string, args ...string) *daemon {
 	if data == "" {
 		data = filepath.Join(dir, "data")
 	}
-	d := &daemon{t: t, dir: dir, data: data, socket: filepath.Join(dir, "s"), args: args}
+	d := &daemon{t: t, dir: dir, data: data, socket: filepath.Join(dir, "s"), args: args, pause: time.Millisecond}
 	t.Cleanup(func() {
 		d.kill()
 		if t.Failed() {
@@ -139,7 +140,7 @@ func (d *daemon) await(is func() error) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
 	defer cancel()
-	tick := time.NewTicker(time.Millisecond)
+	tick := time.NewTicker(d.pause)
 	defer tick.Stop()
 	for {
 		err := is()

@@ -17,7 +17,7 @@ func useHugePages(size int64) {
 	if size < manyBytes {
 		return
 	}
-	room := make([]byte, size+size/2) // entries take more than their records
+	room := make([]byte, size+size/2)      // entries take more than their records
 	unix.Madvise(room, unix.MADV_HUGEPAGE) // a kernel without them does as it always did
 	runtime.KeepAlive(room)
 	room = nil

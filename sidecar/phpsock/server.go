@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coatcheck/coatcheck/sidecar/locker"
+	"github.com/coatcheck/coatcheck/sidecar/socket"
 	"github.com/coatcheck/coatcheck/sidecar/wire"
 )
 
@@ -46,10 +47,7 @@ type Server struct {
 
 	stop sync.Once // of listening
 
-	mu     sync.Mutex
-	conns  map[*conn]struct{} // guarded by mu
-	closed bool               // guarded by mu
-	wg     sync.WaitGroup     // one for each connection
+	conns *socket.Crowd[*conn]
 }
 
 // phase is what a server is doing.
@@ -79,7 +77,7 @@ func Listen(cfg Config, l *locker.Locker) (*Server, error) {
 		}
 	}
 	return &Server{
-		cfg: cfg, locker: l, listener: listener, patience: writeTimeout, conns: make(map[*conn]struct{}),
+		cfg: cfg, locker: l, listener: listener, patience: writeTimeout, conns: socket.NewCrowd[*conn](cfg.Connections),
 	}, nil
 }
 
@@ -174,20 +172,7 @@ func groupID(name string) (int, error) {
 
 // Serve accepts connections until the server is closed or drained.
 func (s *Server) Serve() error {
-	for {
-		nc, err := s.listener.Accept()
-		switch {
-		case errors.Is(err, net.ErrClosed):
-			return nil
-		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-			s.cfg.Log.Error("cannot accept a connection: no file descriptors left; raise LimitNOFILE", "socket", s.cfg.Path)
-			time.Sleep(50 * time.Millisecond) // accept would fail at once again
-			continue
-		case err != nil:
-			return fmt.Errorf("accept on socket %s: %w", s.cfg.Path, err)
-		}
-		s.accept(nc.(*net.UnixConn))
-	}
+	return socket.Accept(s.listener, s.cfg.Path, s.cfg.Log, func(nc net.Conn) { s.accept(nc.(*net.UnixConn)) })
 }
 
 // accept starts to serve a connection, or refuses it when there are too many.
@@ -197,40 +182,19 @@ func (s *Server) accept(nc *net.UnixConn) {
 		nc.Close()
 		return
 	}
-	s.mu.Lock()
-	if s.closed { // Close has ended all connections that it knew
-		s.mu.Unlock()
-		nc.Close()
-		return
-	}
-	full := len(s.conns) >= s.cfg.Connections
-	if !full {
-		s.conns[c] = struct{}{}
-		s.wg.Add(1)
-	}
-	s.mu.Unlock()
-	if full {
+	switch s.conns.Admit(c, c.serve) {
+	case socket.Full:
 		s.cfg.Metrics.turnedAway.Inc()
 		s.cfg.Log.Warn("connection refused: too many", "socket", s.cfg.Path, "pid", c.peer.pid, "limit", s.cfg.Connections)
 		c.refuse(&wire.Error{Code: wire.Unavailable, Message: fmt.Sprintf(
 			"%d connections are open on this socket, which is the limit (limits.connections)", s.cfg.Connections)})
-		return
+	case socket.Closed:
+		nc.Close()
 	}
-	go func() {
-		defer s.wg.Done()
-		c.serve()
-		s.mu.Lock()
-		delete(s.conns, c)
-		s.mu.Unlock()
-	}()
 }
 
 // Connections returns how many connections are open.
-func (s *Server) Connections() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.conns)
-}
+func (s *Server) Connections() int { return s.conns.Len() }
 
 // Drain stops accepting, refuses new work, tells those who wait, and gives those who hold bound locks until
 // ctx ends to commit and release.
@@ -264,11 +228,5 @@ func (s *Server) stopListening() {
 func (s *Server) Close() {
 	s.now.Store(uint32(draining))
 	s.stopListening()
-	s.mu.Lock()
-	s.closed = true
-	for c := range s.conns {
-		c.abandon()
-	}
-	s.mu.Unlock()
-	s.wg.Wait()
+	s.conns.Close((*conn).abandon)
 }

@@ -1,16 +1,13 @@
 package resp
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/coatcheck/coatcheck/sidecar/locker"
+	"github.com/coatcheck/coatcheck/sidecar/socket"
 )
 
 // Config is what a Server needs to know.
@@ -43,9 +40,7 @@ type Server struct {
 	lastID   atomic.Int64
 	buffered atomic.Int64 // bytes of read buffers and queued commands, beyond what each connection may have for nothing
 
-	mu    sync.Mutex
-	conns map[*conn]struct{} // guarded by mu
-	wg    sync.WaitGroup     // one for each connection
+	conns *socket.Crowd[*conn]
 }
 
 // New returns a server for the listener, which it closes.
@@ -53,7 +48,7 @@ func New(cfg Config, listener net.Listener, l *locker.Locker) *Server {
 	s := &Server{
 		cfg: cfg, listener: listener, locker: l,
 		table: newTable(), scripts: newScripts(), login: newLogin(cfg.Users),
-		started: time.Now(), conns: make(map[*conn]struct{}),
+		started: time.Now(), conns: socket.NewCrowd[*conn](cfg.Connections),
 	}
 	for name, cmd := range s.table {
 		cmd.served = cfg.Metrics.served[name]
@@ -63,20 +58,7 @@ func New(cfg Config, listener net.Listener, l *locker.Locker) *Server {
 
 // Serve accepts connections until the server is closed.
 func (s *Server) Serve() error {
-	for {
-		nc, err := s.listener.Accept()
-		switch {
-		case errors.Is(err, net.ErrClosed):
-			return nil
-		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-			s.cfg.Log.Error("cannot accept a connection: no file descriptors left; raise LimitNOFILE", "resp", s.cfg.Address)
-			time.Sleep(50 * time.Millisecond) // accept would fail at once again
-			continue
-		case err != nil:
-			return fmt.Errorf("accept on %s: %w", s.cfg.Address, err)
-		}
-		s.accept(nc)
-	}
+	return socket.Accept(s.listener, s.cfg.Address, s.cfg.Log, s.accept)
 }
 
 // accept starts to serve a connection, or refuses it when there are too many.
@@ -87,43 +69,22 @@ func (s *Server) accept(nc net.Conn) {
 		nc.Close()
 		return
 	}
-	s.mu.Lock()
-	full := len(s.conns) >= s.cfg.Connections
-	if !full {
-		s.conns[c] = struct{}{}
-		s.wg.Add(1)
-	}
-	s.mu.Unlock()
-	if full {
+	switch s.conns.Admit(c, c.serve) {
+	case socket.Full:
 		s.cfg.Metrics.turnedAway.Inc()
 		s.cfg.Log.Warn("connection refused: too many", "resp", s.cfg.Address, "limit", s.cfg.Connections)
 		c.refuse(errMaxClients)
-		return
+	case socket.Closed:
+		nc.Close()
 	}
-	go func() {
-		defer s.wg.Done()
-		c.serve()
-		s.mu.Lock()
-		delete(s.conns, c)
-		s.mu.Unlock()
-	}()
 }
 
 // Connections returns how many connections are open.
-func (s *Server) Connections() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.conns)
-}
+func (s *Server) Connections() int { return s.conns.Len() }
 
 // Close stops accepting, lets each connection answer what it has read, and closes them.
 func (s *Server) Close() {
 	s.closing.Store(true)
 	s.listener.Close()
-	s.mu.Lock()
-	for c := range s.conns {
-		c.nc.SetReadDeadline(time.Unix(1, 0))
-	}
-	s.mu.Unlock()
-	s.wg.Wait()
+	s.conns.Close(func(c *conn) { c.nc.SetReadDeadline(time.Unix(1, 0)) })
 }

@@ -23,7 +23,8 @@ echo implode(' ', array_diff($exported, array_map(fn ($name) => substr($name, 5)
 
 foreach ((new ReflectionExtension('coatcheck'))->getClasses() as $class) {
     $stub = new ReflectionClass(str_replace('Coatcheck\\', 'StubOfCoatcheck\\', $class->getName()));
-    $properties = fn (ReflectionClass $c) => implode("\n", array_map(strval(...), $c->getProperties(ReflectionProperty::IS_PUBLIC)));
+    $describe = fn (ReflectionProperty $p) => "{$p->getType()} {$p->getName()} = " . json_encode($p->getDefaultValue());
+    $properties = fn (ReflectionClass $c) => array_map($describe, $c->getProperties(ReflectionProperty::IS_PUBLIC));
     echo $properties($class) === $properties($stub) ? '' : "{$class->getName()} has other properties\n";
     echo $class->getParentClass()->getShortName() === $stub->getParentClass()->getShortName() ? '' : "{$class->getName()} has another parent\n";
 }

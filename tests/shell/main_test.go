@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 		child()
 		return
 	}
+	// Under nohup, or in the background of a script, some signals come ignored, and the programs that the tests start would inherit
+	// that. What this process catches is back at its default in them.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT)
 	os.Exit(runTests(m))
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -178,6 +179,10 @@ func (c *conn) send(frames []byte) error {
 	c.write.Lock()
 	defer c.write.Unlock()
 	err := c.socket.Write(frames)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.s.cfg.Log.Warn("connection closed: the client does not read its answers",
+			"socket", c.s.cfg.Path, "pid", c.peer.pid, "waited", c.s.patience.String())
+	}
 	if err != nil {
 		c.nc.Close() // half a frame may be out: nothing may follow it
 	}

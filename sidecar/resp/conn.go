@@ -119,10 +119,10 @@ func (c *conn) ready(fd uintptr) bool {
 			c.cutOff(errBuffersFull)
 			return true
 		}
-		c.setReadDeadline()
-		if n < len(room) {
-			return false
+		if c.s.closing.Load() {
+			return true // what was read is answered
 		}
+		c.setReadDeadline()
 	}
 }
 

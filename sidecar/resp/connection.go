@@ -172,8 +172,14 @@ func (c *conn) replyHello() {
 
 const errClientName failure = "ERR Client names cannot contain spaces, newlines or special characters."
 
+// maxName is the length of the longest client name: nothing else bounds what a connection keeps of it.
+const maxName = 1 << 10
+
 // isName says whether a client may call itself so.
 func isName(b []byte) bool {
+	if len(b) > maxName {
+		return false
+	}
 	for _, c := range b {
 		if c < '!' || c > '~' {
 			return false

@@ -136,6 +136,8 @@ func runRandomKey(c *conn, _ [][]byte) {
 const (
 	scanCount    = 10
 	maxScanCount = 10_000
+	// leastScanCount is how many keys a step of SCAN asks for at least.
+	leastScanCount = 500
 )
 
 // scanOf returns the scan of the keys that a pattern can match.
@@ -190,7 +192,8 @@ func runScan(c *conn, args [][]byte) {
 		c.w.fail(f)
 		return
 	}
-	cmd := c.scanOf(o.pattern, o.count)
+	// Each step of a scan looks at a whole shard, so small steps would look at the same keys over and over. Redis too may return more than COUNT.
+	cmd := c.scanOf(o.pattern, max(o.count, leastScanCount))
 	cmd.Cursor = cursor
 	r, ok := c.one(&cmd)
 	if !ok {

@@ -289,8 +289,17 @@ func (r *reader) room(least int) []byte {
 }
 
 // shrink gives a buffer above limit back when nothing is in it.
+// keptArguments is how many arguments a connection keeps room for between commands.
+const keptArguments = 256
+
 func (r *reader) shrink(limit int) {
-	if r.pending() || cap(r.buf) <= limit {
+	if r.pending() {
+		return
+	}
+	if cap(r.args) > keptArguments {
+		r.ends, r.args = nil, nil
+	}
+	if cap(r.buf) <= limit {
 		return
 	}
 	r.buf, r.start, r.pos = nil, 0, 0

@@ -1,8 +1,7 @@
 // Package socket reads and writes a connection's file descriptor where package net would take detours that cost a fifth of
 // a request and more (docs/performance.md, docs/decisions/0005).
 //
-// net announces each call to the scheduler as one that may block, which these cannot, for the descriptor does not block. Its Read
-// finds out by a second read that nothing more is there, while a read that did not fill its buffer has said so. And a
+// net announces each call to the scheduler as one that may block, which these cannot, for the descriptor does not block. And a
 // write deadline arms a timer for each answer, though hardly any answer waits. Deadlines, Close and
 // waiting for the descriptor stay net's.
 //
@@ -73,8 +72,8 @@ func (s *Socket) readOnce(fd uintptr) bool {
 }
 
 // EachTime calls ready whenever there may be something to read, first at once, until it returns true. Ready must have
-// read everything that is there, to be called again when more has come: until ReadNow returned ErrNotYet or did not
-// fill its buffer. Ready must not close the connection.
+// read until ReadNow returned ErrNotYet, to be called again when more has come. That a read did not fill its buffer does not do: the
+// peer's end may have come together with its last bytes, and is not told a second time. Ready must not close the connection.
 func (s *Socket) EachTime(ready func(fd uintptr) bool) error { return s.raw.Read(ready) }
 
 // ReadNow reads what is there into b, which must not be empty. It returns ErrNotYet when nothing is, and io.EOF at the end.

@@ -2,12 +2,44 @@ package store
 
 import (
 	"maps"
+	"math/bits"
 	"slices"
 	"strconv"
 )
 
-// fieldCost is what a field of a hash costs beside its bytes: a slot in a map, two allocations.
-const fieldCost = mapSlot + 24 + 16
+// What a hash costs beside its fields' bytes: a map, which begins with a group of eight slots. A larger one has a table of
+// a power of two, filled to 7/8 at most. The figures are fitted to what Go 1.26 takes.
+const (
+	hashBase  = 48
+	groupCost = 8*(16+24) + 8
+	tableBase = 150
+	tableSlot = 43
+)
+
+// hashCost returns what the map of so many fields costs.
+func hashCost(fields int) int64 {
+	if fields <= 8 {
+		return hashBase + groupCost
+	}
+	slots := 1 << bits.Len(uint(fields*8/7))
+	return hashBase + tableBase + int64(slots)*tableSlot
+}
+
+// costOf returns what a field's bytes cost.
+func costOf(field string, data []byte) int64 { return small(len(field)) + small(cap(data)) }
+
+// small is the allocator's grain for what has no pointers: pieces of less than 16 bytes share a block.
+func small(n int) int64 {
+	if n < 16 {
+		return int64(n+7) &^ 7
+	}
+	return roundUp(n)
+}
+
+// needOf returns what a new field needs at most: the allocator may give an eighth more than is asked for.
+func needOf(field, data int) int64 {
+	return 2*tableSlot + roundUp(field) + roundUp(data+data/8)
+}
 
 // fields returns the hash of the command's key, or nil; wrong says that there is something else.
 func (sh *shard) fields(c *Command) (v *value, wrong bool) {
@@ -15,24 +47,23 @@ func (sh *shard) fields(c *Command) (v *value, wrong bool) {
 	return v, v != nil && v.hash == nil
 }
 
-// makeHash returns v, or a new hash for the command's key. need is what the caller will add to it.
-func (sh *shard) makeHash(v *value, c *Command, need int64) (*value, bool) {
+// makeHash returns v, or a new hash for the command's key. need is what the caller will add to it. When memory does not suffice it changes
+// nothing and returns how much is needed.
+func (sh *shard) makeHash(v *value, c *Command, need int64) (_ *value, lacking int64) {
 	if v == nil {
-		need += valueCost(len(c.Key))
+		need += valueCost(len(c.Key)) + hashCost(0)
 	}
 	if !sh.fits(c, need) {
-		return nil, false
+		return nil, need
 	}
 	if v == nil {
 		v = sh.link(c)
 		v.hash = make(map[string][]byte)
-		sh.chargeValue(v, valueCost(len(v.key)))
+		sh.chargeValue(v, valueCost(len(v.key))+hashCost(0))
 	}
 	v.stamp = sh.next(c.Now)
-	return v, true
+	return v, 0
 }
-
-func costOf(field string, data []byte) int64 { return fieldCost + int64(len(field)+cap(data)) }
 
 // hashSet sets the fields in Pairs: name, value, name, value. Its result's N counts the new ones.
 func (sh *shard) hashSet(c *Command) Result {
@@ -42,12 +73,12 @@ func (sh *shard) hashSet(c *Command) Result {
 	}
 	need := int64(0)
 	for i := 0; i < len(c.Pairs); i += 2 {
-		need += fieldCost + int64(len(c.Pairs[i])+len(c.Pairs[i+1]))
+		need += needOf(len(c.Pairs[i]), len(c.Pairs[i+1]))
 	}
 	isNew := v == nil
-	v, ok := sh.makeHash(v, c, need)
-	if !ok {
-		return sh.full(c, need)
+	v, lacking := sh.makeHash(v, c, need)
+	if lacking > 0 {
+		return sh.full(c, lacking)
 	}
 	r := Result{Found: true, Done: true}
 	for i := 0; i < len(c.Pairs); i += 2 {
@@ -70,14 +101,25 @@ func (sh *shard) noteFields(v *value, isNew bool, pairs [][]byte) {
 
 // setField sets one field and says whether it is new.
 func (sh *shard) setField(v *value, field string, data []byte) bool {
+	cost := v.cost + costOf(field, data) - hashCost(len(v.hash))
 	old, had := v.hash[field]
-	cost := v.cost + costOf(field, data)
 	if had {
 		cost -= costOf(field, old)
 	}
 	v.hash[field] = data
-	sh.chargeValue(v, cost)
+	sh.chargeValue(v, cost+hashCost(len(v.hash)))
 	return !had
+}
+
+// removeField removes one field and says whether it was there.
+func (sh *shard) removeField(v *value, field string) bool {
+	old, had := v.hash[field]
+	if had {
+		cost := v.cost - costOf(field, old) - hashCost(len(v.hash))
+		delete(v.hash, field)
+		sh.chargeValue(v, cost+hashCost(len(v.hash)))
+	}
+	return had
 }
 
 // hashGet returns the values of the fields in Pairs, nil for those that are missing.
@@ -106,9 +148,7 @@ func (sh *shard) hashDel(c *Command) Result {
 		return r
 	}
 	for _, field := range c.Pairs {
-		if old, had := v.hash[string(field)]; had {
-			delete(v.hash, string(field))
-			sh.chargeValue(v, v.cost-costOf(string(field), old))
+		if sh.removeField(v, string(field)) {
 			r.N++
 		}
 	}
@@ -173,10 +213,10 @@ func (sh *shard) hashIncr(c *Command) Result {
 	if n, ok = add(n, c.Delta); !ok {
 		return refused(Overflow)
 	}
-	need := fieldCost + int64(len(field)+maxDigits)
 	isNew := v == nil
-	if v, ok = sh.makeHash(v, c, need); !ok {
-		return sh.full(c, need)
+	v, lacking := sh.makeHash(v, c, needOf(len(field), maxDigits))
+	if lacking > 0 {
+		return sh.full(c, lacking)
 	}
 	digits := strconv.AppendInt(nil, n, 10)
 	sh.setField(v, field, digits)

@@ -122,6 +122,9 @@ func (sh *shard) acquireLock(c *Command) Result {
 	}
 	if own >= 0 { // a retry, or a conversion between shared and exclusive
 		l.holds[own].until = leaseEnd(c.Now, c.Lease)
+		if l.shared && !c.Shared { // others may have had higher fences while it was shared
+			l.holds[own].fence = sh.next(c.Now)
+		}
 	} else {
 		own = len(l.holds)
 		l.holds = append(l.holds, sh.grant(c))

@@ -40,8 +40,14 @@ type Limits struct {
 
 // usage is how much of its limit somebody uses.
 type usage struct {
-	bytes atomic.Int64
-	limit int64
+	bytes  atomic.Int64
+	values atomic.Int64 // bytes of them that are values', which can be evicted
+	limit  int64
+}
+
+// couldFit says whether need fits when every value is evicted.
+func (u *usage) couldFit(need int64) bool {
+	return u.limit == 0 || u.bytes.Load()-u.values.Load()+need <= u.limit
 }
 
 func (u *usage) fits(need int64) bool { return u.limit == 0 || u.bytes.Load()+need <= u.limit }
@@ -75,6 +81,14 @@ func (sh *shard) charge(sp *space, delta int64) {
 	sh.store.accounts.total.bytes.Add(delta)
 }
 
+// chargeValues adds to what the values of a space use.
+func (sh *shard) chargeValues(sp *space, delta int64) {
+	sh.charge(sp, delta)
+	sp.usage.values.Add(delta)
+	sh.store.accounts.total.values.Add(delta)
+	sp.bucket.bytes += delta
+}
+
 // charged returns what v costs now; v may be nil.
 func (v *value) charged() int64 {
 	if v == nil {
@@ -85,8 +99,7 @@ func (v *value) charged() int64 {
 
 // chargeValue sets what a value costs.
 func (sh *shard) chargeValue(v *value, cost int64) {
-	v.space.bucket.bytes += cost - v.cost
-	sh.charge(v.space, cost-v.cost)
+	sh.chargeValues(v.space, cost-v.cost)
 	v.cost = cost
 }
 
@@ -128,6 +141,9 @@ func (s *Store) makeRoom(c *Command, need int64) bool {
 		return false
 	}
 	mine := a.of(c.Space.Tenant)
+	if !a.total.couldFit(need) || !mine.couldFit(need) {
+		return false // nobody's value goes for a write that is refused all the same
+	}
 	first := int(position(c.Key) >> positionShift)
 	for idle := 0; idle < Shards; first++ {
 		if a.total.fits(need) && mine.fits(need) {

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -117,5 +118,111 @@ func TestTenantsHaveLimitsOfTheirOwn(t *testing.T) {
 		if sp.Bytes > 51_000 {
 			t.Errorf("tenant %s uses %d bytes of 50,000", sp.Space.Tenant, sp.Bytes)
 		}
+	}
+}
+
+// fullDesk returns a desk whose memory, of limit bytes, is full of small values.
+func fullDesk(t *testing.T, limit int64) *desk {
+	t.Helper()
+	d := newDesk(t)
+	d.s = New(Limits{Total: limit})
+	for i := 0; d.s.evicted.Load() == 0; i++ {
+		d.set(fmt.Sprint("small", i), "x", 0)
+	}
+	return d
+}
+
+func (d *desk) values() int { return d.do(Command{Op: OpStats}).Stats.Values }
+
+func TestAFullCacheMakesRoomForEveryKindOfWrite(t *testing.T) {
+	d := fullDesk(t, 1<<20)
+	noise := rand.NewChaCha8([32]byte{1})
+	for i := range 200 {
+		data := make([]byte, 1+i*37)
+		noise.Read(data)
+		key := func(kind string) []byte { return fmt.Append(nil, kind, i) }
+		for _, c := range []Command{
+			{Op: OpSet, Key: key("s"), Value: data},
+			{Op: OpAppend, Key: key("a"), Value: data, Limit: 1 << 20},
+			{Op: OpIncr, Key: key("i"), Delta: 1},
+			{Op: OpHashSet, Key: key("h"), Pairs: [][]byte{[]byte("f"), data, data[:1], data}},
+			{Op: OpHashIncr, Key: key("j"), Pairs: [][]byte{[]byte("f")}, Delta: 1},
+			{Op: OpSessionOpen, Key: key("o"), Token: []byte("t"), Lease: 1000},
+		} {
+			if r := d.do(c); r.Status != OK {
+				t.Fatalf("%d bytes, command %d: %v, %d needed, %+v", len(data), c.Op, r.Reason, r.N, r.Stats)
+			}
+		}
+	}
+}
+
+func TestAWriteThatCanNeverFitEvictsNothing(t *testing.T) {
+	d := fullDesk(t, 1<<20)
+	huge := make([]byte, 2<<20)
+	rand.NewChaCha8([32]byte{2}).Read(huge)
+	before := d.values()
+	for _, c := range []Command{
+		{Op: OpSet, Key: []byte("small9"), Value: huge},
+		{Op: OpAppend, Key: []byte("small9"), Value: huge, Limit: 4 << 20},
+		{Op: OpSessionCommit, Key: []byte("sid"), Token: []byte("t"), Fence: uint64(d.now) << stampBits, Value: huge, TTL: 1000},
+		{Op: OpBatch, Batch: []Command{{Op: OpSet, Space: d.in, Key: []byte("small9"), Value: huge}}},
+	} {
+		r := d.do(c)
+		if refusal := append(r.Batch, r)[0]; refusal.Reason != Full {
+			t.Errorf("command %d is not refused: %+v", c.Op, refusal)
+		}
+	}
+	if after := d.values(); after != before {
+		t.Errorf("%d of %d values are left", after, before)
+	}
+}
+
+func TestReadsEvictNothing(t *testing.T) {
+	d := fullDesk(t, 1<<20)
+	before := d.values()
+	var batch []Command
+	for i := range 5000 {
+		batch = append(batch, Command{Op: OpGet, Space: d.in, Key: fmt.Append(nil, "missing", i)})
+	}
+	d.do(Command{Op: OpBatch, Batch: batch})
+	if after := d.values(); after != before {
+		t.Errorf("%d of %d values are left", after, before)
+	}
+}
+
+// The bounds are wide because the race detector takes memory too; without it the estimate is within a tenth.
+func TestHashesAreAccountedForAsTheyTakeMemory(t *testing.T) {
+	for _, fields := range []int{1, 9, 100} {
+		d := newDesk(t)
+		heap := func() int64 {
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc)
+		}
+		before := heap()
+		for i := range 200_000 / (fields + 4) {
+			for f := range fields {
+				d.do(Command{Op: OpHashSet, Key: fmt.Append(nil, "hash", i), Pairs: [][]byte{fmt.Append(nil, "f", f), []byte("value")}})
+			}
+		}
+		took := heap() - before
+		if told := d.do(Command{Op: OpStats}).Stats.Bytes; told < took*80/100 || told > took*120/100 {
+			t.Errorf("hashes of %d fields: %d bytes are accounted for, they take %d", fields, told, took)
+		}
+		runtime.KeepAlive(d)
+	}
+}
+
+func TestMadeUpSessionsLeaveNoTombstones(t *testing.T) {
+	d := newDesk(t)
+	for i := range 1000 {
+		id := fmt.Append(nil, "id", i)
+		d.do(Command{Op: OpSessionDestroy, Key: id})
+		d.do(Command{Op: OpSessionOpen, Key: id, Token: id, Lease: 1000})
+		d.do(Command{Op: OpSessionDestroy, Key: id, Token: id})
+	}
+	if n := d.do(Command{Op: OpStats}).Stats.Bytes; n != 0 {
+		t.Errorf("%d bytes are taken", n)
 	}
 }

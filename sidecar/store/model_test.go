@@ -26,6 +26,7 @@ type modelSession struct {
 	grant     uint64 // the last grant
 	destroyed uint64 // the last destruction's stamp is above the fences before it: the highest of those
 	tombstone int64
+	unsure    uint64 // up to here destructions may have left no tombstone
 	blurred   uint64 // grants and destructions up to here may have been forgotten
 	read      []visit
 	free      []uint64 // fences of those who took no lock
@@ -292,7 +293,7 @@ func (x *trial) commitFree(id string, m *modelSession) {
 	r := x.commit(id, c)
 	x.note("commit %s without a lock, fence %d, %q -> done %v %v", id, fence, c.Value, r.Done, r.Reason)
 	switch {
-	case m.destroyed > fence && m.tombstone > x.now && r.Status != Refused:
+	case m.destroyed > fence && m.destroyed > m.unsure && m.tombstone > x.now && r.Status != Refused:
 		x.fail("a write from before the destruction was accepted")
 	case m.destroyed <= fence && !r.Done:
 		x.fail("a write without a lock was refused: %v", r.Reason)
@@ -356,14 +357,25 @@ func (x *trial) destroySession(id string, m *modelSession) {
 		c.Token = []byte(v.token)
 	}
 	held := m.live(x.now) && m.holder == string(c.Token)
+	// The store may have forgotten the lapsed lock, or a tombstone that there may be, and with it the reason for another.
+	unsure := !m.record(x.now) && (m.holder != "" && !m.live(x.now) || m.tombstone > x.now && m.destroyed == m.unsure)
+	traceless := !m.record(x.now) && m.tombstone <= x.now && (m.holder == "" || m.holder == string(c.Token))
 	r := x.do(c)
 	x.note("destroy %s as %q -> found %v released %v", id, c.Token, r.Found, r.Released)
 	if r.Found != m.record(x.now) || r.Released != held {
 		x.fail("destroy: %+v", r)
 	}
+	if traceless { // there was nothing to destroy, and nobody who read anything
+		m.holder = ""
+		m.blurred = max(m.blurred, m.grant)
+		return
+	}
 	m.has = false
 	m.destroyed, m.tombstone = m.issued+1, x.now+remember
 	m.issued++
+	if unsure {
+		m.unsure = m.destroyed
+	}
 	if m.holder == string(c.Token) {
 		m.holder = ""
 	}

@@ -547,6 +547,9 @@ func (sh *shard) restoreImage(r *reader, c *Command, v *value, kind recordKind) 
 	sh.stamp = max(sh.stamp, stamp)
 	v.space.bucket.due.schedule(v, at)
 	cost := valueCost(len(v.key)) + int64(cap(data))
+	if fields != nil {
+		cost += hashCost(len(fields))
+	}
 	for field, d := range fields {
 		cost += costOf(field, d)
 	}
@@ -567,9 +570,8 @@ func (sh *shard) restoreFields(r *reader, v *value, kind recordKind) {
 			if i++; r.err == nil {
 				sh.setField(v, field, data)
 			}
-		} else if old, had := v.hash[field]; had && r.err == nil {
-			delete(v.hash, field)
-			sh.chargeValue(v, v.cost-costOf(field, old))
+		} else if r.err == nil {
+			sh.removeField(v, field)
 		}
 	}
 }

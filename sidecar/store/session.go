@@ -278,9 +278,18 @@ func (sh *shard) renewSession(c *Command) Result {
 	return Result{Done: true, Fence: x.hold.fence}
 }
 
+// destroySession leaves a tombstone for those who read the session before. Where there was no session and nobody
+// else has asked for its lock, there are none, and no entry is made: names that were made up cost nothing.
 func (sh *shard) destroySession(c *Command) Result {
-	x := sh.makeSession(c)
+	x := sh.session(c)
+	if x == nil {
+		return Result{}
+	}
 	r := Result{Found: x.has(c.Now)}
+	if !r.Found && x.tombstone == 0 && (x.hold.token == "" || x.hold.is(c.Token)) {
+		r.Released = sh.endHold(x, c)
+		return r
+	}
 	sh.setData(x, nil)
 	x.destroyed = sh.next(c.Now)
 	x.tombstone = later(c.Now, remember)

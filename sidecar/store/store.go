@@ -178,12 +178,27 @@ func (s *Store) prepare(c *Command) {
 	for i := range c.Batch {
 		b := &c.Batch[i]
 		s.prepare(b)
-		need += valueCost(len(b.Key)) + int64(len(b.Value))
+		need += b.grows()
 	}
 	c.Key = c.Batch[0].Key
 	if a := s.accounts; !a.total.fits(need) || !a.of(c.Space.Tenant).fits(need) {
 		s.makeRoom(c, need)
 	}
+}
+
+// grows returns about how much memory a command of a batch may take.
+func (c *Command) grows() int64 {
+	switch c.Op {
+	case OpSet, OpAppend, OpIncr, OpIncrFloat:
+		return valueCost(len(c.Key)) + int64(len(c.Value))
+	case OpHashSet, OpHashIncr:
+		need := valueCost(len(c.Key)) + hashCost(0)
+		for _, p := range c.Pairs {
+			need += needOf(len(p), 0)
+		}
+		return need
+	}
+	return 0
 }
 
 func (s *Store) unpack(r *Result) {

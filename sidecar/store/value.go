@@ -99,12 +99,12 @@ func (sh *shard) text(c *Command) (v *value, wrong bool) {
 	return v, v != nil && v.hash != nil
 }
 
-// put stores a string, which the value owns from here on, and returns false, with nothing changed, when
-// memory does not suffice. v is what lookup returned.
-func (sh *shard) put(v *value, c *Command, data []byte, plain int) (*value, bool) {
+// put stores a string, which the value owns from here on. When memory does not suffice it changes nothing and returns
+// how much more is needed. v is what lookup returned.
+func (sh *shard) put(v *value, c *Command, data []byte, plain int) (_ *value, lacking int64) {
 	cost := valueCost(len(c.Key)) + int64(cap(data))
-	if !sh.fits(c, cost-v.charged()) {
-		return nil, false
+	if need := cost - v.charged(); !sh.fits(c, need) {
+		return nil, need
 	}
 	if v == nil {
 		v = sh.link(c)
@@ -112,7 +112,7 @@ func (sh *shard) put(v *value, c *Command, data []byte, plain int) (*value, bool
 	v.data, v.plain, v.hash = data, plain, nil
 	v.stamp = sh.next(c.Now)
 	sh.chargeValue(v, cost)
-	return v, true
+	return v, 0
 }
 
 // link makes an empty value for the command's key.
@@ -206,9 +206,9 @@ func (sh *shard) set(c *Command) Result {
 	if data == nil {
 		data, plain = slices.Clone(c.Value), 0
 	}
-	v, ok := sh.put(v, c, data, plain)
-	if !ok {
-		return sh.full(c, valueCost(len(c.Key))+int64(len(data)))
+	v, lacking := sh.put(v, c, data, plain)
+	if lacking > 0 {
+		return sh.full(c, lacking)
 	}
 	if !c.KeepTTL {
 		v.expireAt(c)
@@ -358,9 +358,9 @@ func (sh *shard) incr(c *Command) Result {
 // replaceNumber stores a new number, which keeps its expiry, and returns r.
 func (sh *shard) replaceNumber(v *value, c *Command, digits []byte, r Result) Result {
 	isNew := v == nil
-	v, ok := sh.put(v, c, digits, 0)
-	if !ok {
-		return sh.full(c, valueCost(len(c.Key)))
+	v, lacking := sh.put(v, c, digits, 0)
+	if lacking > 0 {
+		return sh.full(c, lacking)
 	}
 	if isNew {
 		v.expireAt(c)
@@ -435,9 +435,9 @@ func (sh *shard) append(c *Command) Result {
 	}
 	// It stays plain: what is appended to will be appended to.
 	data := slices.Concat(old, c.Value)
-	v, ok := sh.put(v, c, data, 0)
-	if !ok {
-		return sh.full(c, int64(len(data)))
+	v, lacking := sh.put(v, c, data, 0)
+	if lacking > 0 {
+		return sh.full(c, lacking)
 	}
 	sh.note(v.encode)
 	return Result{N: int64(len(v.data))}
@@ -488,7 +488,7 @@ func (sh *shard) empty(sp *space, gone uint64) {
 	if len(sp.bucket.values) == 0 {
 		return
 	}
-	sh.charge(sp, -sp.bucket.bytes)
+	sh.chargeValues(sp, -sp.bucket.bytes)
 	sp.bucket = newBucket()
 	for k := range sh.removed {
 		sh.removed[k] = gone

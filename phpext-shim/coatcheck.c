@@ -95,6 +95,19 @@ static ZEND_INI_MH(OnUpdatePrefix)
 	return OnUpdateString(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
 }
 
+/* PHP's own handler takes any other word for Off, and a misspelt On would turn the locks off. */
+static ZEND_INI_MH(OnUpdateFlag)
+{
+	bool flag = false;
+
+	/* an Off without quotes arrives as nothing */
+	if (new_value && ZSTR_LEN(new_value) > 0 && !coat_parse_flag(ZSTR_VAL(new_value), ZSTR_LEN(new_value), &flag)) {
+		return coat_refuse_setting(entry, new_value, "On or Off");
+	}
+	*(bool *)ZEND_INI_GET_ADDR() = flag;
+	return SUCCESS;
+}
+
 #define COAT_INI(name, preset, update, field) \
 	STD_PHP_INI_ENTRY("coatcheck." name, preset, PHP_INI_ALL, update, field, zend_coatcheck_globals, coatcheck_globals)
 
@@ -106,7 +119,7 @@ PHP_INI_BEGIN()
 	COAT_INI("lock_wait", "30", OnUpdateWait, lock_wait_ms)
 	COAT_INI("lock_failure", "unlocked", OnUpdateLockFailure, lock_failure)
 	COAT_INI("prefix", "", OnUpdatePrefix, prefix)
-	STD_PHP_INI_BOOLEAN("coatcheck.session_locking", "1", PHP_INI_ALL, OnUpdateBool, session_locking,
+	STD_PHP_INI_BOOLEAN("coatcheck.session_locking", "1", PHP_INI_ALL, OnUpdateFlag, session_locking,
 		zend_coatcheck_globals, coatcheck_globals)
 PHP_INI_END()
 

@@ -146,12 +146,12 @@ static void coat_take_open(void *context, uint32_t index, const msgpack_object *
 	}
 	session->locked = false;
 	session->waited_ms = 0;
-	coat_map_bool(result, "locked", &session->locked);
 	coat_map_uint(result, "waited_ms", &session->waited_ms);
 	coat_holder_read(&open->holder, result);
-	if (!coat_map_bool(result, "found", &open->found) || !coat_map_uint(result, "fence", &session->fence) ||
+	if (!coat_map_bool(result, "locked", &session->locked) || !coat_map_bool(result, "found", &open->found) ||
+		!coat_map_uint(result, "fence", &session->fence) ||
 		(open->found && !coat_map_bytes(result, "data", &data, &length))) {
-		coat_error_set(&open->err, COAT_ERROR_PROTOCOL, "session.open: the answer lacks found, fence or data");
+		coat_error_set(&open->err, COAT_ERROR_PROTOCOL, "session.open: the answer lacks locked, found, fence or data");
 		return;
 	}
 	if (!session->locked) {

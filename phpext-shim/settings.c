@@ -72,7 +72,7 @@ const char *coat_lock_failure_name(coat_lock_failure failure)
 	return coat_lock_failures[failure];
 }
 
-static bool coat_parse_flag(const char *text, size_t length, bool *flag)
+bool coat_parse_flag(const char *text, size_t length, bool *flag)
 {
 	static const struct {
 		const char *word;

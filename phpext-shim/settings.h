@@ -35,6 +35,7 @@ typedef struct {
 } coat_settings;
 
 /* Readers of one text each: false when it is not a valid value. */
+bool coat_parse_flag(const char *text, size_t length, bool *flag);
 bool coat_parse_milliseconds(const char *text, size_t length, zend_long *ms);
 bool coat_parse_wait(const char *text, size_t length, zend_long *ms);  /* seconds, 0 allowed */
 bool coat_parse_lease(const char *text, size_t length, zend_long *ms); /* seconds, above 0 */

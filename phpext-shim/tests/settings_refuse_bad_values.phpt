@@ -10,6 +10,7 @@ foreach ([
     'lock_failure' => ['panic', 'readonly'],
     'socket' => ['relative.sock', '/' . str_repeat('x', 107), 'unix:///run/other.sock'],
     'prefix' => [str_repeat('p', 256), 'shop'],
+    'session_locking' => ['0', 'enabled', 'On', 'maybe'],
 ] as $name => $values) {
     foreach ($values as $value) {
         ini_set("coatcheck.$name", $value);
@@ -53,3 +54,8 @@ socket = unix:///run/other.sock
 
 Warning: ini_set(): coatcheck.prefix = "ppp%sp" is not valid: at most 255 bytes in %s on line %d
 prefix = shop
+
+Warning: ini_set(): coatcheck.session_locking = "enabled" is not valid: On or Off in %s on line %d
+
+Warning: ini_set(): coatcheck.session_locking = "maybe" is not valid: On or Off in %s on line %d
+session_locking = On

@@ -324,7 +324,7 @@ func (a *App) ready() error {
 func (a *App) serveHTTP(name string, address config.Addr, server *http.Server) error {
 	listener, err := a.listenHTTP(address)
 	if err != nil {
-		return fmt.Errorf("listen for %s: %w", name, err)
+		return fmt.Errorf("listen for %s (the setting %s): %w", name, name, err)
 	}
 	a.run(name, func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -153,8 +153,8 @@ order wins. A value that is overridden must still be well written.
   warning and not an error, because other programs may use such names; those that coatcheck uses otherwise
   (` + "`COATCHECK_CONFIG`, `COATCHECK_FENCE`, `COATCHECK_TEST_*`, `COATCHECK_DOCKER_*`" + `) are passed over.
 * ` + "`coatcheck check-config FILE`" + ` judges the file by itself, without the environment: it prints each problem
-  with its line, the key, the value and what is allowed, and exits with 1; or ` + "`FILE: ok`" + ` and 0. Groups and
-  directories are looked up, so run it on the machine where the daemon will run.
+  with its line, the key, the value and what is allowed, and exits with 1; or ` + "`FILE: ok`" + ` and 0. ` + "`socket_group` and `docroot`" + ` are
+  looked up, so run it on the machine where the daemon will run; whether the other paths can be used is seen at the start.
 
 How values are written:
 

@@ -114,7 +114,12 @@ func ListenUnix(path string, mode fs.FileMode, group string) (net.Listener, erro
 		return nil, err
 	}
 	l, err := listen(path, mode, group)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("socket %s: its directory does not exist; make it, or choose another path", path)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("socket %s: this user may not make it there; give the user the directory, or choose another path", path)
+	case err != nil:
 		return nil, fmt.Errorf("listen on socket %s: %w", path, err)
 	}
 	return l, nil

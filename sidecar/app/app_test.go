@@ -155,7 +155,7 @@ func TestAFailedStartIsTakenBack(t *testing.T) {
 		spoil func(t *testing.T, cfg *config.Config)
 		says  string
 	}{
-		"the socket's directory is missing": {func(_ *testing.T, c *config.Config) { c.Socket = filepath.Join(c.Socket, "no", "dir") }, "listen on socket"},
+		"the socket's directory is missing": {func(_ *testing.T, c *config.Config) { c.Socket = filepath.Join(c.Socket, "no", "dir") }, "its directory does not exist; make it"},
 		"the admin address is taken":        {func(_ *testing.T, c *config.Config) { c.Admin = taken }, "listen for admin"},
 		"a file is where admin should be": {func(t *testing.T, c *config.Config) {
 			if err := os.WriteFile(c.Admin.Address, nil, 0o600); err != nil {

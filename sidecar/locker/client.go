@@ -158,7 +158,7 @@ func heldNameOf(cmd *store.Command) heldName {
 // keep begins to renew a granted lock. It returns false when the client has closed, or the request whose ctx it is has ended.
 func (c *Client) keep(ctx context.Context, cmd *store.Command) bool {
 	now := time.Now()
-	h := &held{cmd: renewal(cmd), since: now, asked: now, lease: milliseconds(cmd.Lease)}
+	h := &held{cmd: renewal(cmd), since: now, asked: now, lease: Milliseconds(cmd.Lease)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || ctx.Err() != nil {

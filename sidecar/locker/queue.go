@@ -149,11 +149,11 @@ func leaseLeft(now int64, h *store.Hold) time.Duration {
 	if h.Until == 0 {
 		return maxBackoff
 	}
-	return milliseconds(max(1, h.Until-now))
+	return Milliseconds(max(1, h.Until-now))
 }
 
-// milliseconds converts a number that may be too large for a Duration.
-func milliseconds(n int64) time.Duration {
+// Milliseconds converts a number that may be too large for a Duration.
+func Milliseconds(n int64) time.Duration {
 	const most = int64(1<<63-1) / int64(time.Millisecond)
 	return time.Duration(min(n, most)) * time.Millisecond
 }

@@ -46,7 +46,7 @@ var errTimeUp = errors.New("time is up")
 func (c *Client) pause(ctx context.Context, change <-chan struct{}, timeUp *time.Timer, left int64) error {
 	var expiry <-chan time.Time
 	if left >= 0 {
-		t := time.NewTimer(milliseconds(left))
+		t := time.NewTimer(Milliseconds(left))
 		defer t.Stop()
 		expiry = t.C
 	}

@@ -133,7 +133,7 @@ func (c *conn) contended(cmd *store.Command, waitMS int64, out []byte, answer fu
 		return out, err
 	}
 	if r.Status == store.Busy && waitMS > 0 {
-		return out, c.wait(own(cmd), milliseconds(waitMS), answer)
+		return out, c.wait(own(cmd), locker.Milliseconds(waitMS), answer)
 	}
 	if r.Status == store.Refused {
 		return out, refusal(r)
@@ -163,9 +163,4 @@ func (c *conn) wait(cmd *store.Command, patience time.Duration, answer func(outc
 		}
 		return answer(o, out)
 	}}
-}
-
-// milliseconds converts a number of the protocol, which may be too large for a Duration.
-func milliseconds(n int64) time.Duration {
-	return time.Duration(min(n, int64(1<<63-1)/int64(time.Millisecond))) * time.Millisecond
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
+	"github.com/coatcheck/coatcheck/sidecar/locker"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 	"github.com/coatcheck/coatcheck/sidecar/wire"
 )
@@ -250,7 +251,7 @@ func (c *conn) kvWait(p *wire.Params, out []byte) ([]byte, error) {
 	if !p.HasKey() {
 		return out, misused(wire.KVWait, "a key is needed")
 	}
-	cmd, known, timeout := own(c.kvCommand(store.OpVersion, p)), uint64(p.Version), milliseconds(p.Timeout)
+	cmd, known, timeout := own(c.kvCommand(store.OpVersion, p)), uint64(p.Version), locker.Milliseconds(p.Timeout)
 	answer := func(r store.Result, changed bool, out []byte) []byte {
 		if !changed {
 			return msgp.AppendNil(out)

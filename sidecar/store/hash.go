@@ -202,7 +202,7 @@ func (sh *shard) hashIncr(c *Command) Result {
 	}
 	field := string(c.Pairs[0])
 	var n int64
-	ok := true
+	var ok bool
 	if v != nil {
 		if old, had := v.hash[field]; had {
 			if n, ok = parseInt(old); !ok {

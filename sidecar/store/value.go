@@ -340,7 +340,7 @@ func (sh *shard) incr(c *Command) Result {
 		return Result{}
 	}
 	var n int64
-	ok := true
+	var ok bool
 	if v != nil {
 		if n, ok = parseInt(v.data); !ok {
 			return refused(NotInteger)

@@ -40,8 +40,6 @@ const (
 	MaxKey = 65_535
 	// maxWord is the length of the longest token, bucket, or client's name.
 	maxWord = 255
-	// maxScript is the length from which a script's path is cut; it is only shown.
-	maxScript = 1_024
 )
 
 // param names a parameter in a set.

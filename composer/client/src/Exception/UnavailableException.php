@@ -1,0 +1,13 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Coatcheck\Client\Exception;
+
+/**
+ * The daemon is starting or shutting down; nothing was carried out.
+ */
+final class UnavailableException extends \Coatcheck\UnavailableException implements RequestFailed
+{
+    use Failure;
+}

@@ -21,6 +21,9 @@ import (
 // ErrUnreachable is returned when the owner of the key did not answer.
 var ErrUnreachable = errors.New("the owner of the key did not answer: the outcome is unknown")
 
+// ErrNotDecided is returned when nothing was done and nobody can decide the command now. The same command may be tried again.
+var ErrNotDecided = errors.New("nobody can decide the command now: nothing was done")
+
 // Arbiter decides commands. Do sets the command's time; it does not keep the command. It never waits for a lock.
 type Arbiter interface {
 	Do(ctx context.Context, c *store.Command) (store.Result, error)

@@ -1,0 +1,4 @@
+package owner
+
+// Metrics tell how a Seat fares.
+type Metrics struct{}

@@ -127,29 +127,53 @@ bool coat_batch_add_array(coat_batch *batch, zend_string *method, HashTable *par
 	return true;
 }
 
-/* Packs hello into `out` and returns its id. */
-static uint32_t coat_pack_hello(coat_connection *conn, coat_buffer *out)
+/* Packs a request of our own in front of the batch and returns its id. */
+static uint32_t coat_preface_add(coat_connection *conn, const char *method, const coat_param *params, size_t count)
+{
+	uint32_t id = conn->next_id++;
+	size_t start = coat_frame_begin(&conn->preface);
+	msgpack_packer packer;
+	coat_error none = COAT_ERROR_INIT;
+
+	msgpack_packer_init(&packer, &conn->preface, coat_buffer_write);
+	msgpack_pack_array(&packer, 4);
+	msgpack_pack_int(&packer, 0);
+	msgpack_pack_uint32(&packer, id);
+	coat_pack_string(&packer, method, strlen(method));
+	coat_pack_params(&packer, params, count, &none);
+	coat_frame_end(&conn->preface, start);
+	return id;
+}
+
+static uint32_t coat_preface_hello(coat_connection *conn)
 {
 	static const char client[] = "php-coatcheck/" PHP_COATCHECK_VERSION;
-	uint32_t id = conn->next_id++;
-	msgpack_packer packer;
-	size_t start = coat_frame_begin(out);
 	coat_param params[] = {
 		coat_param_int("version", COAT_PROTOCOL_VERSION),
 		coat_param_bytes("client", client, sizeof(client) - 1),
 		coat_param_int("pid", coat_pid()),
 		coat_param_bytes("sapi", sapi_module.name, strlen(sapi_module.name)),
 	};
-	coat_error none = COAT_ERROR_INIT;
 
-	msgpack_packer_init(&packer, out, coat_buffer_write);
-	msgpack_pack_array(&packer, 4);
-	msgpack_pack_int(&packer, 0);
-	msgpack_pack_uint32(&packer, id);
-	coat_pack_string(&packer, ZEND_STRL("hello"));
-	coat_pack_params(&packer, params, sizeof(params) / sizeof(params[0]), &none);
-	coat_frame_end(out, start);
-	return id;
+	return coat_preface_add(conn, "hello", params, sizeof(params) / sizeof(params[0]));
+}
+
+/* Packs the overdue releases and returns how many there are. */
+static uint32_t coat_preface_releases(coat_connection *conn)
+{
+	uint32_t count = 0;
+
+	for (coat_overdue *overdue = conn->overdue; overdue; overdue = overdue->next, count++) {
+		coat_grant grant = coat_overdue_grant(overdue);
+		coat_param params[] = {
+			coat_param_bytes("id", grant.id, grant.id_length),
+			coat_param_bytes("prefix", grant.prefix, grant.prefix_length),
+			coat_param_bytes("token", grant.token, grant.token_length),
+		};
+
+		overdue->request_id = coat_preface_add(conn, "session.release", params, sizeof(params) / sizeof(params[0]));
+	}
+	return count;
 }
 
 /* ---- exchanging ---- */
@@ -163,11 +187,21 @@ typedef struct {
 	int64_t deadline_ms;
 	int64_t bridge_until_ms; /* until when a daemon that starts or stops is waited for */
 	uint32_t hello_id;       /* 0 when no hello is due */
+	uint32_t releases_due;   /* answers to overdue releases */
 	bool unavailable;        /* the daemon said so: nothing was carried out */
 	coat_error said;         /* what it said, should no other daemon come */
 	bool holds_lock;         /* the connection may hold a lock from before: it must not be closed */
-	bool sent;               /* bytes went out, in whichever attempt */
 } coat_run;
+
+static bool coat_preface_is_due(const coat_run *run)
+{
+	return run->hello_id != 0 || run->releases_due > 0;
+}
+
+static bool coat_is_due(const coat_run *run)
+{
+	return coat_preface_is_due(run) || run->batch->answered < run->batch->count;
+}
 
 static bool coat_check_size(coat_batch *batch, coat_error *err)
 {
@@ -217,6 +251,27 @@ static bool coat_accept_hello(coat_run *run, const msgpack_object *error, const 
 	return true;
 }
 
+/* Takes the answer to an overdue release. It is over whatever the answer is: a daemon that serves releases by itself
+ * what its client forgot. One that does not serve now has done nothing. */
+static bool coat_accept_release(coat_run *run, uint64_t id, const msgpack_object *error)
+{
+	coat_overdue **overdue = coat_overdue_find(&run->batch->conn->overdue, id);
+	coat_error said = COAT_ERROR_INIT;
+
+	if (!overdue) {
+		return false;
+	}
+	run->releases_due--;
+	(*overdue)->request_id = 0;
+	if (error->type != MSGPACK_OBJECT_NIL) {
+		coat_error_from_daemon(&said, "session.release", error);
+	}
+	if (said.kind != COAT_ERROR_UNAVAILABLE) {
+		coat_overdue_remove(overdue);
+	}
+	return true;
+}
+
 /* Hands a reply to whom it belongs. The last one leaves the connection ready before it is handed
  * over, so that a bailout in there (memory limit) costs nothing. */
 static bool coat_accept_reply(coat_run *run, uint64_t id, const msgpack_object *error, const msgpack_object *result)
@@ -234,7 +289,7 @@ static bool coat_accept_reply(coat_run *run, uint64_t id, const msgpack_object *
 		batch->is_answered[index] = true;
 	}
 	batch->answered++;
-	if (batch->answered == batch->count && run->hello_id == 0) {
+	if (!coat_is_due(run)) {
 		batch->conn->mid_exchange = false;
 	}
 	run->reply(run->context, (uint32_t)index, error->type == MSGPACK_OBJECT_NIL ? NULL : error, result);
@@ -259,6 +314,9 @@ static bool coat_accept_frame(coat_run *run, const char *frame, size_t length)
 		coat_error_from_daemon(run->err, run->batch->method, &parts[2]);
 		return false;
 	}
+	if (run->releases_due > 0 && coat_accept_release(run, parts[1].via.u64, &parts[2])) {
+		return true;
+	}
 	if (coat_is_passing(run, &parts[2])) {
 		run->unavailable = true;
 		return false;
@@ -278,7 +336,7 @@ static bool coat_accept_frames(coat_run *run)
 	size_t length;
 	bool accepted;
 
-	while (run->hello_id != 0 || run->batch->answered < run->batch->count) {
+	while (coat_is_due(run)) {
 		if (!coat_connection_next_frame(conn, limit, &frame, &length)) {
 			coat_error_set(run->err, COAT_ERROR_PROTOCOL,
 				"%s: the answer claims a length that cannot be; is this the socket of a coatcheck daemon?",
@@ -316,12 +374,12 @@ static void coat_describe_io(coat_run *run, coat_io io)
 	}
 }
 
-/* Sends what is outgoing and receives until nothing is due any more: hello's answer, or all of them. */
-static coat_io coat_converse(coat_run *run, bool hello_only)
+/* Sends what is outgoing and receives until nothing is due any more: the preface's answers, or all of them. */
+static coat_io coat_converse(coat_run *run, bool preface_only)
 {
 	coat_batch *batch = run->batch;
 
-	while (run->hello_id != 0 || (!hello_only && batch->answered < batch->count)) {
+	while (coat_preface_is_due(run) || (!preface_only && batch->answered < batch->count)) {
 		coat_io io = coat_connection_step(batch->conn, &run->outgoing, run->deadline_ms);
 
 		if (io != COAT_IO_OK) {
@@ -339,7 +397,7 @@ static void coat_outgoing_set(coat_outgoing *outgoing, coat_buffer *first, coat_
 {
 	outgoing->parts[0] = (struct iovec){first->data, first->length};
 	outgoing->parts[1] = (struct iovec){second ? second->data : NULL, second ? second->length : 0};
-	outgoing->count = second ? 2 : 1;
+	outgoing->count = 2;
 	outgoing->left = first->length + (second ? second->length : 0);
 	outgoing->sent = 0;
 }
@@ -351,16 +409,17 @@ static coat_io coat_attempt(coat_run *run, bool fresh)
 	coat_connection *conn = batch->conn;
 	coat_io io;
 
-	conn->hello.length = 0;
-	run->hello_id = fresh ? coat_pack_hello(conn, &conn->hello) : 0;
+	conn->preface.length = 0;
+	run->hello_id = fresh ? coat_preface_hello(conn) : 0;
+	run->releases_due = coat_preface_releases(conn);
 	if (fresh && batch->largest > COAT_HELLO_PIPELINE_MAX) {
-		coat_outgoing_set(&run->outgoing, &conn->hello, NULL);
+		coat_outgoing_set(&run->outgoing, &conn->preface, NULL);
 		io = coat_converse(run, true);
 		if (io != COAT_IO_OK || run->err->kind != COAT_ERROR_NONE || run->unavailable) {
 			run->outgoing.sent = 0; /* of the batch itself nothing was sent */
 			return io;
 		}
-		fresh = false;
+		conn->preface.length = 0;
 	}
 	run->outgoing.sent = 0;
 	if (!coat_check_size(batch, run->err)) {
@@ -369,7 +428,7 @@ static coat_io coat_attempt(coat_run *run, bool fresh)
 	conn->mid_exchange = true;
 	conn->session_lock = conn->session_lock || batch->session_lock;
 	conn->bound_lock = conn->bound_lock || batch->bound_lock;
-	coat_outgoing_set(&run->outgoing, fresh ? &conn->hello : &conn->out, fresh ? &conn->out : NULL);
+	coat_outgoing_set(&run->outgoing, &conn->preface, &conn->out);
 	return coat_converse(run, false);
 }
 
@@ -394,7 +453,6 @@ static bool coat_attempt_is_worth_another(coat_run *run, bool *broke)
 	run->unavailable = false;
 	run->holds_lock = conn->session_lock || conn->bound_lock; /* a new connection holds none */
 	io = coat_attempt(run, !alive);
-	run->sent = run->sent || (run->outgoing.sent > 0 && !run->unavailable);
 	if (run->unavailable) {
 		coat_connection_close(conn);
 		coat_connection_pause();
@@ -403,13 +461,20 @@ static bool coat_attempt_is_worth_another(coat_run *run, bool *broke)
 	if (io == COAT_IO_OK && (run->err->kind == COAT_ERROR_NONE || run->err->kind == COAT_ERROR_TOO_LARGE)) {
 		return false;
 	}
+	batch->in_doubt = batch->in_doubt || run->outgoing.sent > 0;
 	coat_connection_close(conn);
 	if (io != COAT_IO_CLOSED || *broke || batch->answered > 0 || (run->outgoing.sent > 0 && !batch->resendable)) {
 		return false;
 	}
-	*broke = true;
+	*broke = !alive || run->outgoing.sent > 0; /* not when only the daemon before this one had gone */
 	run->err->kind = COAT_ERROR_NONE;
 	return true;
+}
+
+void coat_note_doubt(const coat_batch *batch, coat_error *err)
+{
+	err->outcome_unknown = batch->in_doubt && (err->kind == COAT_ERROR_CONNECTION || err->kind == COAT_ERROR_TIMEOUT ||
+												  err->kind == COAT_ERROR_UNAVAILABLE);
 }
 
 bool coat_exchange(coat_batch *batch, coat_reply_function reply, void *context, coat_error *err)
@@ -424,7 +489,7 @@ bool coat_exchange(coat_batch *batch, coat_reply_function reply, void *context, 
 	while (coat_attempt_is_worth_another(&run, &broke)) {
 		/* once more */
 	}
-	err->outcome_unknown = run.sent && (err->kind == COAT_ERROR_CONNECTION || err->kind == COAT_ERROR_TIMEOUT);
+	coat_note_doubt(batch, err);
 	coat_buffer_trim(&batch->conn->out);
 	if (batch->conn->in_taken == batch->conn->in.length) {
 		batch->conn->in.length = 0;

@@ -11,8 +11,9 @@
  *
  * A connection can die while it is used: the daemon was restarted or killed. Then the batch is sent
  * once more on a new connection, if nothing of it was sent before or if sending it twice does no
- * harm. The table of methods in client.c says for which methods that holds, and why. A daemon that
- * says it is unavailable, because it starts or stops, is asked again until connect_timeout_ms is over.
+ * harm. Releases that an earlier batch left overdue go in front of it. The table of methods in client.c says for which
+ * methods that holds, and why. A daemon that says it is unavailable, because it starts or stops, is asked again until
+ * connect_timeout_ms is over.
  */
 
 #ifndef COATCHECK_CLIENT_H
@@ -37,6 +38,7 @@ typedef struct {
 	size_t frame_start;
 	size_t largest;    /* size of the largest frame */
 	bool resendable;   /* every request of the batch may be sent twice */
+	bool in_doubt;     /* an attempt broke off: its requests may have been carried out */
 	bool no_bridge;    /* do not wait for a daemon that restarts */
 	bool session_lock; /* a request of the batch may take a session lock of the handler's */
 	bool bound_lock;   /* a request of the batch may take a bound lock of the script's */
@@ -56,6 +58,10 @@ bool coat_batch_add_array(coat_batch *batch, zend_string *method, HashTable *par
 /* True when every request got its answer, be it an error of its own. Otherwise err says what broke,
  * and the connection is closed. A frame above the daemon's limit is refused before anything is sent. */
 bool coat_exchange(coat_batch *batch, coat_reply_function reply, void *context, coat_error *err);
+
+/* Notes in an error of the daemon's, as coat_exchange does in its own, whether the batch was perhaps carried out all
+ * the same, because an attempt before this answer had broken off. */
+void coat_note_doubt(const coat_batch *batch, coat_error *err);
 
 /* At the end of a request: if locks may be left on the connection, tells the daemon to release them. */
 void coat_end_request(coat_connection *conn);

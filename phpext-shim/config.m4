@@ -29,7 +29,7 @@ if test "$PHP_COATCHECK" != "no"; then
   fi
 
   PHP_NEW_EXTENSION([coatcheck],
-    [coatcheck.c client.c connection.c error.c exceptions.c functions.c kv.c message.c session.c session_daemon.c settings.c],
+    [coatcheck.c client.c connection.c error.c exceptions.c functions.c kv.c message.c overdue.c session.c session_daemon.c settings.c],
     [$ext_shared], [], [$COATCHECK_CFLAGS])
   PHP_ADD_EXTENSION_DEP([coatcheck], [session])
 fi

@@ -81,7 +81,8 @@ void coat_connections_free(coat_connection *connections)
 		coat_connection *next = connections->next;
 
 		coat_connection_close(connections);
-		coat_buffer_free(&connections->hello);
+		coat_overdue_forget(&connections->overdue);
+		coat_buffer_free(&connections->preface);
 		coat_buffer_free(&connections->out);
 		coat_buffer_free(&connections->in);
 		pefree(connections->socket, 1);
@@ -177,6 +178,9 @@ static int coat_try_connect(coat_connection *conn)
 		close(fd);
 		return cause;
 	}
+	if (conn->pid != coat_pid()) {
+		coat_overdue_forget(&conn->overdue); /* they are the parent's to send */
+	}
 	conn->fd = fd;
 	conn->pid = coat_pid();
 	conn->generation++;
@@ -234,7 +238,7 @@ bool coat_connection_open(coat_connection *conn, zend_long timeout_ms, bool brid
 		}
 		coat_connection_pause();
 	}
-	conn->was_connected = conn->was_connected && cause == EAGAIN;
+	conn->was_connected = conn->was_connected && (cause == EAGAIN || !bridge);
 	coat_describe_connect_failure(conn, cause, timeout_ms, err);
 	return false;
 }

@@ -26,6 +26,7 @@
 #include <time.h>
 #include "error.h"
 #include "message.h"
+#include "overdue.h"
 
 typedef struct coat_connection {
 	struct coat_connection *next;
@@ -41,7 +42,8 @@ typedef struct coat_connection {
 	uint32_t max_frame; /* 0 until hello is answered */
 	char server[64];    /* the daemon's version */
 	time_t connected_at;
-	coat_buffer hello;
+	coat_overdue *overdue; /* releases to be sent in front of the next batch */
+	coat_buffer preface;   /* what goes out in front of a batch: hello, overdue releases */
 	coat_buffer out;
 	coat_buffer in;
 	size_t in_taken;        /* bytes of `in` that were handed out already */

@@ -88,7 +88,8 @@ static void coat_warn_busy(coat_session *session, zend_string *id, const coat_ho
 			holder->sapi[0] ? holder->sapi : "unknown SAPI", holder->script[0] ? holder->script : "unknown script",
 			(double)holder->held_ms / 1000, consequence);
 	} else {
-		snprintf(why, sizeof(why), "another request holds the lock; %s", consequence);
+		/* the daemon knows of no holder when the lock has just come free */
+		snprintf(why, sizeof(why), "others have waited for the lock longer and get it first; %s", consequence);
 	}
 	php_error_docref(NULL, E_WARNING, "coatcheck at %s: session %.6s\xE2\x80\xA6 is busy after %.1f s of waiting: %s",
 		session->settings.socket, ZSTR_VAL(id), (double)session->waited_ms / 1000, why);
@@ -129,6 +130,7 @@ static void coat_drop_ahead(coat_session *session)
 static void coat_session_free(coat_session *session)
 {
 	coat_drop_ahead(session);
+	coat_give_up(session);
 	if (COAT_G(session) == session) {
 		COAT_G(session) = NULL;
 	}

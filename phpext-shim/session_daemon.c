@@ -51,10 +51,27 @@ void coat_lock_is_over(coat_session *session)
 	}
 }
 
+void coat_give_up(coat_session *session)
+{
+	coat_grant grant = {
+		.id = session->id,
+		.id_length = session->id_length,
+		.prefix = session->settings.prefix,
+		.prefix_length = session->settings.prefix_length,
+		.token = session->token,
+		.token_length = COAT_TOKEN_LENGTH,
+	};
+
+	if (session->token_out && session->pid == coat_pid()) {
+		coat_overdue_keep(&coat_session_connection(session)->overdue, &grant);
+		session->token_out = false;
+	}
+}
+
 void coat_after_failure(coat_session *session, const coat_error *err)
 {
 	if (err->kind == COAT_ERROR_TIMEOUT || err->kind == COAT_ERROR_PROTOCOL) {
-		coat_lock_is_over(session);
+		coat_give_up(session);
 	}
 }
 
@@ -90,6 +107,7 @@ bool coat_ask_flag(coat_session *session, const char *method, const char *id, si
 		!coat_exchange(&batch, coat_take_flag, answer, &err)) {
 		answer->err = err;
 	}
+	coat_note_doubt(&batch, &answer->err);
 	return answer->err.kind == COAT_ERROR_NONE;
 }
 
@@ -103,7 +121,7 @@ void coat_release(coat_session *session)
 	if (coat_ask_flag(session, "session.release", session->id, session->id_length, true, &answer)) {
 		coat_lock_is_over(session);
 	}
-	session->token_out = false;
+	coat_give_up(session);
 }
 
 /* ---- session.open ---- */
@@ -127,8 +145,10 @@ static void coat_take_open_error(coat_open *open, const msgpack_object *error)
 	coat_error_from_daemon(&open->err, "session.open", error);
 	coat_holder_read(&open->holder, details);
 	coat_map_uint(details, "waited_ms", &open->session->waited_ms);
-	/* an owner that did not answer may have granted, and a fault of the daemon may have come after the grant */
-	if (open->err.kind != COAT_ERROR_UNREACHABLE && open->err.kind != COAT_ERROR_INTERNAL) {
+	/* an owner that did not answer may have granted, and a fault of the daemon may have come after the grant; a daemon
+	 * that starts does not know yet what the one before it did */
+	if (open->err.kind != COAT_ERROR_UNREACHABLE && open->err.kind != COAT_ERROR_INTERNAL &&
+		open->err.kind != COAT_ERROR_UNAVAILABLE) {
 		coat_lock_is_over(open->session);
 	}
 }
@@ -193,6 +213,7 @@ bool coat_send_open(coat_session *session, coat_open *open, bool lock)
 	};
 	coat_error err = COAT_ERROR_INIT;
 	coat_batch batch;
+	bool was_out = session->token_out;
 
 	memset(open, 0, sizeof(*open));
 	open->session = session;
@@ -205,6 +226,11 @@ bool coat_send_open(coat_session *session, coat_open *open, bool lock)
 		!coat_exchange(&batch, coat_take_open, open, &err)) {
 		open->err = err;
 		coat_after_failure(session, &err);
+	}
+	coat_note_doubt(&batch, &open->err);
+	if ((open->err.kind == COAT_ERROR_CONNECTION || open->err.kind == COAT_ERROR_UNAVAILABLE) &&
+		!open->err.outcome_unknown && !was_out) {
+		coat_lock_is_over(session); /* nobody was asked for it */
 	}
 	return open->err.kind == COAT_ERROR_NONE;
 }
@@ -274,6 +300,7 @@ bool coat_send_commit(coat_session *session, zend_string *data, zend_long maxlif
 		coat_after_failure(session, &err);
 		return false;
 	}
+	coat_note_doubt(&batch, &commit->err);
 	/* a refusal releases as well; a touch that found nothing does not */
 	if (commit->err.kind == COAT_ERROR_NONE ? commit->stored : commit->err.kind == COAT_ERROR_REFUSED) {
 		coat_lock_is_over(session);

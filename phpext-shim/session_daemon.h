@@ -3,8 +3,8 @@
  * questions, with the token and what is known of it.
  *
  * The token of an acquisition is made here, kept from before it is sent, and forgotten when its
- * release is confirmed, when the daemon said that it was not granted, or when the connection was
- * closed by us and everything bound to it with it.
+ * release is confirmed or when the daemon said that it was not granted. A token of which we hear neither
+ * is given up at the end, and its release is overdue (overdue.h).
  *
  * Nothing here warns: errors are values, and session.c finds the words.
  */
@@ -89,14 +89,16 @@ bool coat_send_commit(coat_session *session, zend_string *data, zend_long maxlif
 bool coat_ask_flag(coat_session *session, const char *method, const char *id, size_t id_length, bool with_token,
 	coat_flag_answer *answer);
 
-/* Releases what the token may hold. Nobody is told of a failure: the page has its data, and the
- * daemon frees the lock when the connection or the request ends. */
+/* Releases what the token may hold. Nobody is told of a failure: the page has its data, and the release is overdue. */
 void coat_release(coat_session *session);
 
 /* The token no longer stands for anything in the daemon. */
 void coat_lock_is_over(coat_session *session);
 
-/* After a time-out or nonsense the connection was closed by us, and with it goes what was bound to it. */
+/* Stops using the token. What it may still hold is released as soon as the daemon can be asked. */
+void coat_give_up(coat_session *session);
+
+/* After a time-out or nonsense the token is given up: asking once more would cost another time-out. */
 void coat_after_failure(coat_session *session, const coat_error *err);
 
 #endif

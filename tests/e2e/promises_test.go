@@ -242,9 +242,7 @@ func TestPromise6AcknowledgedMeansKept(t *testing.T) {
 	t.Run("through kills of the daemon under load", func(t *testing.T) {
 		t.Parallel()
 		const kills = 5
-		// A lock whose holder heard nothing of its grant, or of its end, stays until its lease is over.
-		lease := []string{"coatcheck.lock_lease=1"}
-		h := open(t, plan{workers: 8, ini: lease, daemon: []string{"COATCHECK_DATA=@DIR@/data"}})
+		h := open(t, plan{workers: 8, daemon: []string{"COATCHECK_DATA=@DIR@/data"}})
 		crowd, leave := h.crowd(10, true)
 		for range kills {
 			awaitServed(t, crowd, 20)

@@ -34,6 +34,12 @@ test   php-redis          -                       the PHP extension redis
 test   php-illuminate-cache      -                the cache of Laravel, for its Redis store and lock
 test   php-illuminate-redis      -                the Redis connections of Laravel
 test   php-illuminate-container  -                the container of Laravel, which they need
+test   php8.2-cgi         php-cgi                 php-cgi of the same PHP
+test   phpunit            phpunit                 PHPUnit 9.6
+test   composer           composer                Composer, to validate composer.json
+test   php-msgpack        -                       the PHP extension msgpack
+test   php-psr-simple-cache       -               the interfaces of PSR-16
+test   php-cache-integration-tests  -             the tests of PSR-6 and PSR-16
 bench  php8.2-fpm         php-fpm                 php-fpm of the same PHP
 bench  php-redis          -                       the PHP extension redis
 bench  php-memcached      -                       the PHP extension memcached

@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly SUITES=(static units fuzz extension memory end-to-end docker)
+readonly SUITES=(static units fuzz extension memory end-to-end packages docker)
 
 title() {
     case $1 in
@@ -16,6 +16,7 @@ title() {
         extension) echo 'the PHP extension: .phpt' ;;
         memory) echo 'the PHP extension under valgrind' ;;
         end-to-end) echo 'end to end: daemon, extension and php-fpm' ;;
+        packages) echo 'the Composer packages: PHPUnit against a live daemon, with the extension and without' ;;
         docker) echo 'the Docker images and compose' ;;
     esac
 }
@@ -29,6 +30,7 @@ run_fuzz() { tools/fuzz.sh; }
 run_extension() { JOBS=$(nproc) phpext-shim/test.sh; }
 run_memory() { JOBS=$(nproc) phpext-shim/test.sh --valgrind; }
 run_end-to-end() { go test -count=1 -timeout 10m ./tests/...; }
+run_packages() { tests/packages/run.sh; }
 run_docker() { docker/test.sh; }
 
 passed=0 skipped=0

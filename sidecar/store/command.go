@@ -50,7 +50,7 @@ const (
 	OpListHeld    // Match (prefix of the name), Limit → Locks; held ones, sessions' included, of the tenant or (empty) of all
 	OpListSession // Match (prefix of the id), Limit → Sessions; of the tenant or (empty) of all
 	OpListSpaces  // → Spaces
-	OpStats       // → Stats
+	OpStats       // → Stats; of the tenant or (empty) of all
 	OpSweep       // Cursor (shard), Limit → N (entries dropped)
 )
 
@@ -206,6 +206,7 @@ type Stats struct {
 	Locks            int   // held ones, sessions' included
 	Bytes            int64 // estimated memory
 	Limit            int64 // of Bytes; 0: none
+	Own              bool  // Limit is the tenant's own, not that of all
 	Evicted          int64 // values, since the start
 }
 

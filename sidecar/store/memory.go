@@ -33,16 +33,29 @@ const (
 
 // Limits bounds the memory of a store. 0 means no limit.
 type Limits struct {
-	Total    int64 // bytes, of all tenants
-	Tenant   int64 // bytes, of each tenant
+	Total    int64            // bytes, of all tenants
+	Tenant   int64            // bytes, of each tenant that has no limit of its own
+	Tenants  map[string]int64 // bytes, of those that have; never changed
 	Eviction Eviction
 }
 
+// of returns the limit of a tenant.
+func (l Limits) of(tenant string) int64 {
+	if own, ok := l.Tenants[tenant]; ok {
+		return own
+	}
+	return l.Tenant
+}
+
+// none says whether nobody's memory is bounded.
+func (l Limits) none() bool { return l.Total == 0 && l.Tenant == 0 && len(l.Tenants) == 0 }
+
 // usage is how much of its limit somebody uses.
 type usage struct {
-	bytes  atomic.Int64
-	values atomic.Int64 // bytes of them that are values', which can be evicted
-	limit  int64
+	bytes   atomic.Int64
+	values  atomic.Int64 // bytes of them that are values', which can be evicted
+	evicted atomic.Int64 // values, since the start
+	limit   int64
 }
 
 // couldFit says whether need fits when every value is evicted.
@@ -69,7 +82,7 @@ func (a *accounts) of(tenant string) *usage {
 	defer a.mu.Unlock()
 	u := a.tenant[tenant]
 	if u == nil {
-		u = &usage{limit: a.limits.Tenant}
+		u = &usage{limit: a.limits.of(tenant)}
 		a.tenant[tenant] = u
 	}
 	return u
@@ -106,7 +119,7 @@ func (sh *shard) chargeValue(v *value, cost int64) {
 // fits says whether the command may use need more bytes. Concurrent commands may overshoot a limit by what they add together.
 func (sh *shard) fits(c *Command, need int64) bool {
 	a := sh.store.accounts
-	if need <= 0 || a.limits.Total == 0 && a.limits.Tenant == 0 {
+	if need <= 0 || a.limits.none() {
 		return true
 	}
 	return a.total.fits(need) && sh.usage(c).fits(need)
@@ -126,15 +139,30 @@ func (sh *shard) full(c *Command, need int64) Result {
 	r := refused(Full)
 	r.N = need
 	if u := sh.usage(c); !u.fits(need) {
-		r.Stats.Bytes, r.Stats.Limit = u.bytes.Load(), u.limit
+		r.Stats.Bytes, r.Stats.Limit, r.Stats.Own = u.bytes.Load(), u.limit, true
 	} else {
 		r.Stats.Bytes, r.Stats.Limit = a.total.bytes.Load(), a.total.limit
 	}
 	return r
 }
 
-// makeRoom evicts values until the command's need fits, and says whether it does. It begins at the shard of
-// the command's key and holds one shard at a time. Sessions and locks stay.
+// largest returns the tenant whose values take the most: where all share one limit, whoever fills it makes room, and a
+// small cache beside a large one stays. Of equals it is the first by name, so that the same commands evict the same.
+func (a *accounts) largest() (tenant string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	most := int64(-1)
+	for name, u := range a.tenant {
+		if n := u.values.Load(); n > most || n == most && name < tenant {
+			most, tenant = n, name
+		}
+	}
+	return tenant
+}
+
+// makeRoom evicts values until the command's need fits, and says whether it does: the tenant's own when its own limit is
+// reached, else the largest tenant's, and then anybody's. It begins at the shard of the command's key and holds one shard at
+// a time. Sessions and locks stay.
 func (s *Store) makeRoom(c *Command, need int64) bool {
 	a := s.accounts
 	if a.limits.Eviction == EvictNone {
@@ -144,22 +172,26 @@ func (s *Store) makeRoom(c *Command, need int64) bool {
 	if !a.total.couldFit(need) || !mine.couldFit(need) {
 		return false // nobody's value goes for a write that is refused all the same
 	}
-	first := int(position(c.Key) >> positionShift)
-	for idle := 0; idle < Shards; first++ {
-		if a.total.fits(need) && mine.fits(need) {
+	own := func() bool { return mine.fits(need) }
+	all := func() bool { return a.total.fits(need) }
+	return s.evictUntil(c, own, func() string { return c.Space.Tenant }) &&
+		(s.evictUntil(c, all, a.largest) || s.evictUntil(c, all, func() string { return "" }))
+}
+
+// evictUntil evicts values of whoever's turn it is, anybody's if nobody is named, until enough is. It returns false when there are no more.
+func (s *Store) evictUntil(c *Command, enough func() bool, whose func() string) bool {
+	at := int(position(c.Key) >> positionShift)
+	for idle := 0; idle < Shards; at++ {
+		if enough() {
 			return true
 		}
-		only := "" // anybody's, unless it is the tenant's own limit
-		if !mine.fits(need) {
-			only = c.Space.Tenant
-		}
-		if s.shards[first%Shards].evict(c.Now, only) {
+		if s.shards[at%Shards].evict(c.Now, whose()) {
 			idle = 0
 		} else {
 			idle++
 		}
 	}
-	return false
+	return enough()
 }
 
 // evict removes one value of the shard, of the tenant if one is named, and says whether there was one to remove.
@@ -178,8 +210,9 @@ func (sh *shard) evict(now int64, tenant string) bool {
 	if victim == nil {
 		return false
 	}
+	victim.space.usage.evicted.Add(1)
+	sh.store.accounts.total.evicted.Add(1)
 	sh.erase(victim, now)
-	sh.store.evicted.Add(1)
 	return true
 }
 

@@ -29,7 +29,7 @@ func (d *desk) balance() (told, added int64) {
 			}
 		}
 	}
-	return d.do(Command{Op: OpStats}).Stats.Bytes, added
+	return d.s.accounts.total.bytes.Load(), added
 }
 
 func TestAccountsBalance(t *testing.T) {
@@ -121,12 +121,94 @@ func TestTenantsHaveLimitsOfTheirOwn(t *testing.T) {
 	}
 }
 
+// TestALimitOfATenantsOwn: it stands in place of the one for each tenant, and the refusal says whose it is.
+func TestALimitOfATenantsOwn(t *testing.T) {
+	d := &desk{t: t, s: New(Limits{Total: 200_000, Tenant: 50_000, Tenants: map[string]int64{"small": 5_000, "free": 0}}), now: start}
+	for tenant, limit := range map[string]int64{"small": 5_000, "free": 200_000, "other": 50_000} {
+		d.in = Space{Tenant: tenant}
+		if st := d.do(Command{Op: OpStats}).Stats; st.Limit != limit {
+			t.Errorf("tenant %s has %d bytes, want %d", tenant, st.Limit, limit)
+		}
+	}
+	d.in = Space{Tenant: "small"}
+	for i := range 3 {
+		id := fmt.Sprint("id", i)
+		grant := d.open(id, "t", 1000)
+		d.commit(id, Command{Token: []byte("t"), Fence: grant.Fence, Value: make([]byte, 1000)})
+	}
+	incompressible := make([]byte, 4000)
+	rand.NewChaCha8([32]byte{1}).Read(incompressible)
+	r := d.do(Command{Op: OpSet, Key: []byte("k"), Value: incompressible})
+	wantRefused(t, "a value beside the sessions", r, Full)
+	if !r.Stats.Own || r.Stats.Limit != 5_000 {
+		t.Errorf("the refusal names the limit of all: %+v", r.Stats)
+	}
+	d.in = Space{Tenant: "free"}
+	if r := d.do(Command{Op: OpSet, Key: []byte("k"), Value: incompressible}); !r.Done {
+		t.Errorf("another tenant was refused too: %+v", r)
+	}
+}
+
+// TestTheLargestTenantMakesRoom: where tenants share one limit, the small cache of one stays while another fills what is left.
+func TestTheLargestTenantMakesRoom(t *testing.T) {
+	for _, eviction := range []Eviction{EvictLRU, EvictVolatileTTL} {
+		d := &desk{t: t, s: New(Limits{Total: 1 << 20, Eviction: eviction}), now: start}
+		put := func(tenant string, n int) {
+			d.in = Space{Tenant: tenant}
+			for i := range n {
+				d.now++
+				if r := d.do(Command{Op: OpSet, Key: fmt.Appendf(nil, "k%d", i), Value: make([]byte, 500), TTL: 1 << 40}); !r.Done {
+					t.Fatalf("%s, value %d: %+v", tenant, i, r)
+				}
+			}
+		}
+		put("small", 100)
+		put("large", 10_000)
+		put("small", 200)
+		d.in = Space{Tenant: "small"}
+		if st := d.do(Command{Op: OpStats}).Stats; st.Values != 200 || st.Evicted != 0 {
+			t.Errorf("eviction %d: %d of 200 are left, %d were evicted", eviction, st.Values, st.Evicted)
+		}
+		d.in = Space{Tenant: "large"}
+		if st := d.do(Command{Op: OpStats}).Stats; st.Evicted == 0 || st.Values == 0 {
+			t.Errorf("eviction %d: of the large one's %d are left, %d were evicted", eviction, st.Values, st.Evicted)
+		}
+	}
+}
+
+func TestStatsOfATenant(t *testing.T) {
+	d := newDesk(t)
+	for i, tenant := range []string{"a", "b"} {
+		d.in = Space{Tenant: tenant}
+		for n := range i + 1 {
+			id := fmt.Sprint("id", n)
+			grant := d.open(id, "t", 1000)
+			d.commit(id, Command{Token: []byte("t"), Fence: grant.Fence, Value: []byte("v")})
+			d.do(Command{Op: OpLockAcquire, Key: []byte(id), Token: []byte("t"), Lease: 1000})
+			d.do(Command{Op: OpSet, Key: []byte(id), Value: []byte("v")})
+		}
+	}
+	var sum int64
+	for tenant, n := range map[string]int{"a": 1, "b": 2} {
+		d.in = Space{Tenant: tenant}
+		st := d.do(Command{Op: OpStats}).Stats
+		if st.Values != n || st.Sessions != n || st.Locks != 2*n {
+			t.Errorf("tenant %s: %+v, want %d of each", tenant, st, n)
+		}
+		sum += st.Bytes
+	}
+	all := d.s.Apply(&Command{Op: OpStats, Now: d.now}).Stats
+	if all.Values != 3 || all.Sessions != 3 || all.Locks != 6 || all.Bytes != sum {
+		t.Errorf("of all: %+v", all)
+	}
+}
+
 // fullDesk returns a desk whose memory, of limit bytes, is full of small values.
 func fullDesk(t *testing.T, limit int64) *desk {
 	t.Helper()
 	d := newDesk(t)
 	d.s = New(Limits{Total: limit})
-	for i := 0; d.s.evicted.Load() == 0; i++ {
+	for i := 0; d.s.accounts.total.evicted.Load() == 0; i++ {
 		d.set(fmt.Sprint("small", i), "x", 0)
 	}
 	return d

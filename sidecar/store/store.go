@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -18,7 +17,6 @@ type Store struct {
 	accounts *accounts
 	packer   *packer
 	sink     func(record []byte) // nil: nobody wants records
-	evicted  atomic.Int64
 }
 
 // New returns an empty store.
@@ -280,14 +278,19 @@ func (s *Store) each(visit func(*shard) bool) {
 	}
 }
 
+// stats counts what a tenant has, or all with the empty name.
 func (s *Store) stats(c *Command) Result {
-	st := Stats{
-		Bytes:   s.accounts.total.bytes.Load(),
-		Limit:   s.accounts.limits.Total,
-		Evicted: s.evicted.Load(),
+	tenant, u, limit := c.Space.Tenant, &s.accounts.total, s.accounts.limits.Total
+	if tenant != "" {
+		u = s.accounts.of(tenant)
+		limit = tighter(u.limit, limit)
 	}
+	st := Stats{Bytes: u.bytes.Load(), Limit: limit, Own: tenant != "" && limit == u.limit, Evicted: u.evicted.Load()}
 	s.each(func(sh *shard) bool {
 		for _, sp := range sh.order {
+			if tenant != "" && sp.name.Tenant != tenant {
+				continue
+			}
 			st.Values += len(sp.bucket.values)
 			st.Sessions += sp.records
 			for _, l := range sp.locks {
@@ -297,13 +300,21 @@ func (s *Store) stats(c *Command) Result {
 			}
 		}
 		for x := range sh.held {
-			if x.hold.live(c.Now) {
+			if (tenant == "" || x.space.name.Tenant == tenant) && x.hold.live(c.Now) {
 				st.Locks++
 			}
 		}
 		return true
 	})
 	return Result{Stats: st}
+}
+
+// tighter returns the smaller of two limits, of which 0 is none.
+func tighter(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 func (s *Store) listSpaces() Result {

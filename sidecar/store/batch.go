@@ -4,25 +4,15 @@ package store
 // IfAbsent none is run unless all their keys are missing. A command that is refused changes nothing and
 // does not keep the others from running.
 func (s *Store) batch(c *Command) Result {
-	var involved [Shards]bool
-	for i := range c.Batch {
-		b := &c.Batch[i]
-		if b.Op == OpFlush {
-			for k := range involved {
-				involved[k] = true
-			}
-		}
-		if b.Op < opSingleKeys {
-			involved[shardOf(b.Key)] = true
-		}
-	}
+	involved := c.Shards()
 	var held []*shard
-	for i := range involved {
-		if involved[i] {
-			s.shards[i].mu.Lock()
-			defer s.shards[i].mu.Unlock()
-			held = append(held, &s.shards[i])
-		}
+	for i := range involved.All() {
+		s.shards[i].mu.Lock()
+		defer s.shards[i].mu.Unlock()
+		held = append(held, &s.shards[i])
+	}
+	if !c.allowed() {
+		return Result{}
 	}
 	if c.If == IfAbsent && !s.allAbsent(c) {
 		return Result{}
@@ -71,6 +61,9 @@ func (s *Store) rename(c *Command) Result {
 	if first != second {
 		second.mu.Lock()
 		defer second.mu.Unlock()
+	}
+	if !c.allowed() {
+		return Result{}
 	}
 	var r Result
 	s.together([]*shard{first, second}, func() { r = s.move(c, &s.shards[from], &s.shards[to]) })

@@ -41,16 +41,16 @@ const (
 
 	opSingleKeys // commands above have one key; those below have more, or none
 
-	OpBatch       // Batch (of the above, and OpFlush), If (IfAbsent), Limit (of bytes to uncompress) → Done, Batch; one step
+	OpBatch       // Batch (of the above, and OpFlush), If (IfAbsent), Limit (of bytes to uncompress), OneStep → Done, Batch; one step here
 	OpRename      // NewKey, If (IfAbsent) → Found, Done
-	OpScan        // Match (prefix), Cursor, Limit → Keys, Cursor
-	OpRandomKey   // Cursor (any number) → Found, Keys
-	OpFlush       // → Done; every value of the space
-	OpListLocks   // Match (prefix of the name), Limit → Locks; named locks of the space
-	OpListHeld    // Match (prefix of the name), Limit → Locks; held ones, sessions' included, of the tenant or (empty) of all
-	OpListSession // Match (prefix of the id), Limit → Sessions; of the tenant or (empty) of all
-	OpListSpaces  // → Spaces
-	OpStats       // → Stats; of the tenant or (empty) of all
+	OpScan        // Match (prefix), Cursor, Limit, Only → Keys, Cursor
+	OpRandomKey   // Cursor (any number), Only → Found, Keys
+	OpFlush       // Only → Done; every value of the space
+	OpListLocks   // Match (prefix of the name), Limit, Only → Locks; named locks of the space
+	OpListHeld    // Match (prefix of the name), Limit, Only → Locks; held ones, sessions' included, of the tenant or (empty) of all
+	OpListSession // Match (prefix of the id), Limit, Only → Sessions; of the tenant or (empty) of all
+	OpListSpaces  // Only → Spaces
+	OpStats       // Only → Stats; of the tenant or (empty) of all
 	OpSweep       // Cursor (shard), Limit → N (entries dropped)
 )
 
@@ -122,11 +122,17 @@ type Command struct {
 	NewKey []byte    // of OpRename
 	Batch  []Command // their Now is set from this command's
 
+	Only *ShardSet // the shards that a scan, list, count or flush is about; nil: all
+
 	Touch, Release, KeepTTL, Shared, Bound bool
+	OneStep                                bool // a batch that may not be divided, wherever its keys are owned
 	WantOld                                bool // the old value is wanted, so it must be a string
 	Queued                                 bool // others wait for the lock: it is granted to none but a token that has it already
 
 	packed []byte // Value, compressed
+
+	may    func() error // asked with the shards held, before anything is done; nil: it may
+	denied error        // what it answered
 
 	Cursor uint64 // where a scan goes on; 0 begins and ends
 	Limit  int    // entries, or bytes
@@ -157,6 +163,8 @@ const (
 	NotFloat          // the value is not a number
 	NotFinite         // the result would not be a finite number
 	Full              // memory does not suffice: Result.N bytes are needed, Stats.Bytes of Stats.Limit used
+
+	lastReason = Full
 )
 
 func (r Reason) String() string {

@@ -210,7 +210,7 @@ func (sh *shard) lockInfo(c *Command) Result {
 
 func (s *Store) listLocks(c *Command) Result {
 	var r Result
-	s.each(func(sh *shard) bool {
+	s.each(c, func(sh *shard) bool {
 		if sp := sh.space(c); sp != nil {
 			for name, l := range sp.locks {
 				if len(r.Locks) >= c.Limit {
@@ -233,7 +233,7 @@ func (c *Command) lists(space Space, name string) bool {
 
 func (s *Store) listHeld(c *Command) Result {
 	var r Result
-	s.each(func(sh *shard) bool {
+	s.each(c, func(sh *shard) bool {
 		for _, sp := range sh.spaces {
 			for name, l := range sp.locks {
 				if l.prune(c.Now); len(l.holds) > 0 && c.lists(sp.name, name) {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -33,6 +34,8 @@ const (
 	recLockGone
 	recTogether // records, each with its length before it: all of them happened in one step
 	recNoValues // from here on no values are kept: those before it are gone
+	recFlushIn  // a flush of some shards
+	recClear    // a shard has nothing: what follows is all that it has
 )
 
 // IsCache says whether a record is about values, which can be left out of a journal.
@@ -41,7 +44,11 @@ func IsCache(record []byte) bool {
 		r := &reader{b: record[1:]}
 		return IsCache(r.bytes()) // steps on several keys are steps on values
 	}
-	return len(record) > 0 && recordKind(record[0]) >= recValue && recordKind(record[0]) <= recFlush
+	if len(record) == 0 {
+		return false
+	}
+	kind := recordKind(record[0])
+	return kind >= recValue && kind <= recFlush || kind == recFlushIn
 }
 
 // NoValues is a record to be put where a journal begins to leave values out. Without it, values from before would
@@ -51,25 +58,78 @@ func NoValues() []byte { return []byte{byte(recNoValues)} }
 // ErrRecord is returned for bytes that are not a record of this version.
 var ErrRecord = errors.New("not a record")
 
-// OnChange has the store hand a record of each change to sink, which must copy what it keeps. The shard
+// OnChange has the store hand a record of each change to sink too, also of those that it adopts. The sink must copy what it keeps. The shard
 // of the entry is held meanwhile, so records of one key come in the order of its changes. It must be called before the store is used.
-func (s *Store) OnChange(sink func(record []byte)) { s.sink = sink }
+func (s *Store) OnChange(sink func(record []byte)) { s.sinks = append(s.sinks, sink) }
 
-// note hands a record, which encode appends to an empty buffer, to the sink.
+// OnCopy has the store hand each record of what it decides itself to copy as well, with the shard that it is about and that is held
+// meanwhile. A change of several shards comes in parts, those of each shard by themselves, for copies of
+// them may be at different places. It must be called before the store is used.
+func (s *Store) OnCopy(copy func(shard int, record []byte)) { s.copies = copy }
+
+// recorded says whether anybody wants records.
+func (s *Store) recorded() bool { return len(s.sinks) > 0 || s.copies != nil }
+
+// note hands a record, which encode appends to an empty buffer, to those who want it.
 func (sh *shard) note(encode func(b []byte) []byte) {
-	if sh.store.sink == nil {
+	if !sh.store.recorded() {
 		return
 	}
+	sh.noteCopy(encode)
+	sh.keep()
+}
+
+// noteCopy encodes a record into the shard's buffer and has it copied.
+func (sh *shard) noteCopy(encode func(b []byte) []byte) {
 	sh.buf = encode(sh.buf[:0])
 	sh.changed = true
+	if copies := sh.store.copies; copies != nil {
+		copies(sh.number, sh.buf)
+	}
+}
+
+// keep hands the record in the shard's buffer to the sinks, or to the step of which it is part.
+func (sh *shard) keep() {
 	if sh.step != nil {
 		sh.step.add(sh.buf)
 	} else {
-		sh.store.sink(sh.buf)
+		sh.store.hand(sh.buf)
 	}
 	if cap(sh.buf) > maxScratch {
 		sh.buf = nil
 	}
+}
+
+// hand gives a record to the sinks.
+func (s *Store) hand(record []byte) {
+	for _, sink := range s.sinks {
+		sink(record)
+	}
+}
+
+// noteFlush hands the record of a flush of some shards, which are held, to the sinks, and has each shard's part copied.
+func (s *Store) noteFlush(c *Command, about ShardSet, gone uint64) {
+	if !s.recorded() {
+		return
+	}
+	var last *shard
+	for i := range about.All() {
+		var one ShardSet
+		one.Add(i)
+		last = &s.shards[i]
+		last.noteCopy(encodeFlush(c.Space, one, gone))
+	}
+	if last != nil {
+		last.buf = encodeFlush(c.Space, about, gone)(last.buf[:0])
+		last.keep()
+	}
+}
+
+func encodeFlush(s Space, about ShardSet, stamp uint64) func([]byte) []byte {
+	if about == AllShards() {
+		return encodeGone(recFlush, s, "", stamp)
+	}
+	return func(b []byte) []byte { return about.append(encodeGone(recFlushIn, s, "", stamp)(b)) }
 }
 
 // maxScratch is the largest buffer that a shard keeps for encoding.
@@ -87,7 +147,7 @@ func (g *step) add(record []byte) {
 
 // together has the records that f makes in some shards, which are held, replayed all or none.
 func (s *Store) together(shards []*shard, f func()) {
-	if s.sink == nil {
+	if len(s.sinks) == 0 {
 		f()
 		return
 	}
@@ -100,7 +160,7 @@ func (s *Store) together(shards []*shard, f func()) {
 		sh.step = nil
 	}
 	if len(g.record) > 0 {
-		s.sink(g.record)
+		s.hand(g.record)
 	}
 }
 
@@ -246,12 +306,27 @@ func (s *Store) Snapshot(shard int, emit func(record []byte)) {
 	sh := &s.shards[shard]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	var b []byte
+	sh.snapshot(nil, emit)
+}
+
+// Copy is Snapshot for a copy at another place, which may have older entries of the shard or such that came of nothing: its first record
+// ends those. All records of changes that OnCopy hands out before it are in it, and none of those after it.
+func (s *Store) Copy(shard int, emit func(record []byte)) {
+	sh := &s.shards[shard]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	b := binary.AppendUvarint([]byte{byte(recClear)}, uint64(shard))
+	emit(b)
+	sh.snapshot(b, emit)
+}
+
+// snapshot emits the records that make up the shard, encoded into b.
+func (sh *shard) snapshot(b []byte, emit func(record []byte)) {
 	put := func(encoded []byte) {
 		b = encoded
 		emit(b)
 	}
-	put(sh.encodeState(b[:0], shard))
+	put(sh.encodeState(b[:0], sh.number))
 	for _, sp := range sh.order {
 		for _, x := range sp.sessions {
 			put(x.encode(b[:0], true))
@@ -274,15 +349,16 @@ func (sh *shard) encodeState(b []byte, number int) []byte {
 	return b
 }
 
-// reader reads the parts of a record. After the first fault it reads zeros, and err says what was wrong.
+// reader reads the parts of a record, command or result. After the first fault it reads zeros, and err says what was wrong.
 type reader struct {
 	b   []byte
+	is  error // what err wraps; nil: ErrRecord
 	err error
 }
 
 func (r *reader) fail(what string) {
 	if r.err == nil {
-		r.err = fmt.Errorf("%w: %s", ErrRecord, what)
+		r.err = fmt.Errorf("%w: %s", cmp.Or(r.is, ErrRecord), what)
 	}
 	r.b = nil
 }
@@ -347,39 +423,99 @@ func ShardOf(record []byte) int {
 	switch kind := recordKind(r.byte()); kind {
 	case recTogether, recNoValues, recFlush:
 		return -1
-	case recShard:
+	case recShard, recClear:
 		return int(r.uint() % Shards)
+	case recFlushIn:
+		_, _, about := r.flush()
+		return about.only()
 	}
 	r.bytes()
 	r.bytes()
 	return int(shardOf(r.bytes()))
 }
 
-// Restore replays one record. It returns an error that wraps ErrRecord when it is not one; then nothing of it
+// flush reads what follows the kind of a recFlushIn.
+func (r *reader) flush() (Space, uint64, ShardSet) {
+	space := r.space()
+	r.bytes()
+	return space, r.uint(), r.shardSet()
+}
+
+// Restore replays one record of this store. It returns an error that wraps ErrRecord when it is not one; then nothing of it
 // has an effect that could be mistaken for a record's.
 func (s *Store) Restore(record []byte) error {
+	shard := ShardOf(record)
+	if shard < 0 {
+		return s.restoreSeveral(record)
+	}
+	sh := &s.shards[shard]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return sh.restore(record)
+}
+
+// Adopt takes a record that another store's OnCopy or Copy gave: it replays it and hands it to the sinks in one step, so that
+// they get the records of a shard in their order. It returns an error that wraps ErrRecord when it is none.
+func (s *Store) Adopt(record []byte) error {
+	shard := ShardOf(record)
+	if shard < 0 {
+		return fmt.Errorf("%w of one shard", ErrRecord)
+	}
+	sh := &s.shards[shard]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if err := sh.restore(record); err != nil {
+		return err
+	}
+	s.hand(record)
+	return nil
+}
+
+// restoreSeveral replays a record that is about several shards, or none.
+func (s *Store) restoreSeveral(record []byte) error {
 	r := &reader{b: record}
-	kind := recordKind(r.byte())
-	switch kind {
-	case recShard:
-		s.restoreShard(r)
-		return r.err
+	switch recordKind(r.byte()) {
 	case recTogether:
 		return s.restoreTogether(r)
 	case recNoValues:
 		s.dropValues()
-		return nil
+	case recFlush:
+		space := r.space()
+		r.bytes()
+		s.restoreFlush(r, space, r.uint(), AllShards())
+	case recFlushIn:
+		space, stamp, about := r.flush()
+		s.restoreFlush(r, space, stamp, about)
 	}
-	c := &Command{Space: Space{Tenant: string(r.bytes()), Bucket: string(r.bytes())}, Key: r.bytes()}
+	return r.err
+}
+
+// restore replays a record that is about this shard, which is held.
+func (sh *shard) restore(record []byte) error {
+	r := &reader{b: record}
+	kind := recordKind(r.byte())
+	switch kind {
+	case recShard:
+		sh.restoreState(r)
+		return r.err
+	case recClear:
+		if r.uint() >= Shards {
+			r.fail("there is no such shard")
+		} else if r.err == nil {
+			sh.clear()
+		}
+		return r.err
+	case recFlushIn:
+		space, stamp, _ := r.flush()
+		if r.err == nil {
+			sh.flush(&Command{Space: space}, stamp)
+		}
+		return r.err
+	}
+	c := &Command{Space: r.space(), Key: r.bytes()}
 	if r.err != nil {
 		return r.err
 	}
-	if kind == recFlush {
-		return s.restoreFlush(r, c)
-	}
-	sh := &s.shards[shardOf(c.Key)]
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
 	switch kind {
 	case recSession, recSessionData, recSessionGone:
 		sh.restoreSession(r, c, kind)
@@ -393,7 +529,7 @@ func (s *Store) Restore(record []byte) error {
 	return r.err
 }
 
-func (s *Store) restoreShard(r *reader) {
+func (sh *shard) restoreState(r *reader) {
 	number := r.uint()
 	stamp, forgotten := r.uint(), r.uint()
 	var removed [len(shard{}.removed)]uint64
@@ -406,10 +542,21 @@ func (s *Store) restoreShard(r *reader) {
 	if r.err != nil {
 		return
 	}
-	sh := &s.shards[number]
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
 	sh.stamp, sh.forgotten, sh.removed = max(sh.stamp, stamp), max(sh.forgotten, forgotten), removed
+}
+
+// clear drops everything, as if it had never been. Only the stamps go on: whoever was told one must not meet it again.
+func (sh *shard) clear() {
+	for _, sp := range slices.Clone(sh.order) {
+		for _, x := range sp.sessions {
+			x.drop(sh)
+		}
+		for _, l := range sp.locks {
+			l.drop(sh)
+		}
+		sh.empty(sp, 0)
+	}
+	sh.forgotten, sh.removed = 0, [len(shard{}.removed)]uint64{}
 }
 
 func (s *Store) restoreTogether(r *reader) error {
@@ -430,7 +577,7 @@ func (s *Store) restoreTogether(r *reader) error {
 
 // dropValues drops every value, as if it had never been.
 func (s *Store) dropValues() {
-	s.each(func(sh *shard) bool {
+	s.each(&Command{}, func(sh *shard) bool {
 		for _, sp := range slices.Clone(sh.order) { // a space that becomes empty leaves it
 			sh.empty(sp, sh.stamp)
 		}
@@ -438,18 +585,15 @@ func (s *Store) dropValues() {
 	})
 }
 
-func (s *Store) restoreFlush(r *reader, c *Command) error {
-	stamp := r.uint()
-	if r.err == nil {
-		s.each(func(sh *shard) bool {
-			sh.stamp = max(sh.stamp, stamp)
-			if sp := sh.space(c); sp != nil {
-				sh.empty(sp, stamp)
-			}
-			return true
-		})
+func (s *Store) restoreFlush(r *reader, space Space, stamp uint64, about ShardSet) {
+	if r.err != nil {
+		return
 	}
-	return r.err
+	c := &Command{Space: space, Only: &about}
+	s.each(c, func(sh *shard) bool {
+		sh.flush(c, stamp)
+		return true
+	})
 }
 
 func (sh *shard) restoreSession(r *reader, c *Command, kind recordKind) {

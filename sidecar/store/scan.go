@@ -23,6 +23,9 @@ func (s *Store) scan(c *Command) Result {
 	var r Result
 	from, seen := c.Cursor, 0
 	for i := from >> positionShift; i < Shards; i++ {
+		if !c.among(int(i)) {
+			continue
+		}
 		entries, n := s.shards[i].entries(c, from)
 		for _, e := range entries {
 			// Keys of one position stay together, for the cursor could not tell them apart.
@@ -66,7 +69,11 @@ func (sh *shard) entries(c *Command, from uint64) (matching []entry, seen int) {
 // randomKey returns a key of the space, if there is one. The command brings the randomness.
 func (s *Store) randomKey(c *Command) Result {
 	for i := range uint64(Shards) {
-		if key, ok := s.shards[(c.Cursor+i)%Shards].randomKey(c); ok {
+		shard := (c.Cursor + i) % Shards
+		if !c.among(int(shard)) {
+			continue
+		}
+		if key, ok := s.shards[shard].randomKey(c); ok {
 			return Result{Found: true, Keys: []string{key}}
 		}
 	}

@@ -308,7 +308,7 @@ func (sh *shard) sessionExists(c *Command) Result {
 
 func (s *Store) listSessions(c *Command) Result {
 	var r Result
-	s.each(func(sh *shard) bool {
+	s.each(c, func(sh *shard) bool {
 		for _, sp := range sh.spaces {
 			for _, x := range sp.sessions {
 				if len(r.Sessions) >= c.Limit {

@@ -16,7 +16,8 @@ type Store struct {
 	shards   [Shards]shard
 	accounts *accounts
 	packer   *packer
-	sink     func(record []byte) // nil: nobody wants records
+	sinks    []func(record []byte)          // of every record
+	copies   func(shard int, record []byte) // of the records of what is decided here; nil: nobody wants them
 }
 
 // New returns an empty store.
@@ -24,7 +25,7 @@ func New(limits Limits) *Store {
 	s := &Store{accounts: newAccounts(limits), packer: sharedPacker()}
 	for i := range s.shards {
 		sh := &s.shards[i]
-		sh.store = s
+		sh.store, sh.number = s, i
 		sh.spaces = make(map[Space]*space)
 		sh.held = make(map[*session]struct{})
 		sh.random = uint64(i) + 1
@@ -35,6 +36,7 @@ func New(limits Limits) *Store {
 // shard is a part of the keys with all that belongs to them.
 type shard struct {
 	store  *Store
+	number int
 	mu     sync.Mutex // guards all that follows
 	spaces map[Space]*space
 	order  []*space  // the same, in the order in which they came
@@ -145,6 +147,27 @@ var commands = [opSingleKeys]func(*shard, *Command) Result{
 	OpHashIncr:       (*shard).hashIncr,
 }
 
+// ApplyIf is Apply for commands that may be decided only while something holds that others can end. It asks may with the shards of the
+// command held, right before anything is done, and does nothing when may returns an error, which it returns. It may ask
+// several times. A list, scan or count asks once, before it begins.
+func (s *Store) ApplyIf(c *Command, may func() error) (Result, error) {
+	c.may, c.denied = may, nil
+	r := s.Apply(c)
+	c.may = nil
+	if c.denied != nil {
+		return Result{}, c.denied
+	}
+	return r, nil
+}
+
+// allowed asks whether the command may be decided. Its shards are held.
+func (c *Command) allowed() bool {
+	if c.may != nil {
+		c.denied = c.may()
+	}
+	return c.denied == nil
+}
+
 // Apply runs one command and returns its result. Values are compressed and uncompressed here, while no shard is held.
 func (s *Store) Apply(c *Command) Result {
 	s.prepare(c)
@@ -224,6 +247,9 @@ func (s *Store) run(c *Command) Result {
 		sh := &s.shards[shardOf(c.Key)]
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
+		if !c.allowed() {
+			return Result{}
+		}
 		sh.changed = false
 		r := commands[c.Op](sh, c)
 		r.Changed = sh.changed
@@ -234,12 +260,19 @@ func (s *Store) run(c *Command) Result {
 		return s.batch(c)
 	case OpRename:
 		return s.rename(c)
+	case OpFlush:
+		return s.flush(c)
+	case OpSweep:
+		return s.sweep(c)
+	}
+	if !c.allowed() {
+		return Result{}
+	}
+	switch c.Op {
 	case OpScan:
 		return s.scan(c)
 	case OpRandomKey:
 		return s.randomKey(c)
-	case OpFlush:
-		return s.flush(c)
 	case OpListLocks:
 		return s.listLocks(c)
 	case OpListHeld:
@@ -247,11 +280,9 @@ func (s *Store) run(c *Command) Result {
 	case OpListSession:
 		return s.listSessions(c)
 	case OpListSpaces:
-		return s.listSpaces()
+		return s.listSpaces(c)
 	case OpStats:
 		return s.stats(c)
-	case OpSweep:
-		return s.sweep(c)
 	}
 	panic("store: unknown command")
 }
@@ -265,10 +296,13 @@ func position(key []byte) uint64 { return xxhash.Sum64(key) >> 1 }
 
 func shardOf(key []byte) uint64 { return position(key) >> positionShift }
 
-// each calls visit for each shard in ascending order, under its mutex, until visit returns false.
-func (s *Store) each(visit func(*shard) bool) {
+// each calls visit for each shard that the command is about in ascending order, under its mutex, until visit returns false.
+func (s *Store) each(c *Command, visit func(*shard) bool) {
 	for i := range s.shards {
 		sh := &s.shards[i]
+		if !c.among(i) {
+			continue
+		}
 		sh.mu.Lock()
 		more := visit(sh)
 		sh.mu.Unlock()
@@ -285,14 +319,16 @@ func (s *Store) stats(c *Command) Result {
 		u = s.accounts.of(tenant)
 		limit = tighter(u.limit, limit)
 	}
+	used := int64(0)
 	st := Stats{Bytes: u.bytes.Load(), Limit: limit, Own: tenant != "" && limit == u.limit, Evicted: u.evicted.Load()}
-	s.each(func(sh *shard) bool {
+	s.each(c, func(sh *shard) bool {
 		for _, sp := range sh.order {
 			if tenant != "" && sp.name.Tenant != tenant {
 				continue
 			}
 			st.Values += len(sp.bucket.values)
 			st.Sessions += sp.records
+			used += sp.bucket.bytes + sp.bytes
 			for _, l := range sp.locks {
 				if l.prune(c.Now); len(l.holds) > 0 {
 					st.Locks++
@@ -306,6 +342,9 @@ func (s *Store) stats(c *Command) Result {
 		}
 		return true
 	})
+	if c.Only != nil { // the accounts know of no shards
+		st.Bytes = used
+	}
 	return Result{Stats: st}
 }
 
@@ -317,9 +356,9 @@ func tighter(a, b int64) int64 {
 	return a
 }
 
-func (s *Store) listSpaces() Result {
+func (s *Store) listSpaces(c *Command) Result {
 	bySpace := make(map[Space]*SpaceInfo)
-	s.each(func(sh *shard) bool {
+	s.each(c, func(sh *shard) bool {
 		for _, sp := range sh.order {
 			i := bySpace[sp.name]
 			if i == nil {

@@ -457,30 +457,39 @@ func (sh *shard) version(c *Command) Result {
 }
 
 // flush drops every value of a space by replacing its buckets, whatever their number. It holds all
-// shards at once, so that nobody sees a half-flushed bucket.
+// shards that it is about at once, so that nobody sees a half-flushed bucket.
 func (s *Store) flush(c *Command) Result {
-	for i := range s.shards {
+	about := c.Shards()
+	for i := range about.All() {
 		s.shards[i].mu.Lock()
 		defer s.shards[i].mu.Unlock()
+	}
+	if !c.allowed() {
+		return Result{}
 	}
 	s.flushHeld(c)
 	return Result{Done: true, Changed: true}
 }
 
-// flushHeld flushes while every shard is held. All shards note the one stamp, which is above any of theirs.
+// flushHeld flushes while every shard that it is about is held. All shards note the one stamp, which is above any of theirs.
 func (s *Store) flushHeld(c *Command) {
+	about := c.Shards()
 	var gone uint64
-	for i := range s.shards {
+	for i := range about.All() {
 		gone = max(gone, s.shards[i].next(c.Now))
 	}
-	for i := range s.shards {
-		sh := &s.shards[i]
-		sh.stamp = gone
-		if sp := sh.space(c); sp != nil {
-			sh.empty(sp, gone)
-		}
+	for i := range about.All() {
+		s.shards[i].flush(c, gone)
 	}
-	s.shards[0].note(encodeGone(recFlush, c.Space, "", gone))
+	s.noteFlush(c, about, gone)
+}
+
+// flush drops what the space has in this shard. gone is the flush's stamp.
+func (sh *shard) flush(c *Command, gone uint64) {
+	sh.stamp = max(sh.stamp, gone)
+	if sp := sh.space(c); sp != nil {
+		sh.empty(sp, gone)
+	}
 }
 
 // empty drops every value that the space has in this shard.

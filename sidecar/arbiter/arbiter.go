@@ -3,8 +3,8 @@
 // # Guarantees
 //
 // An Arbiter that returns a nil error has had the command decided, once, where its key is owned. An error that wraps
-// [ErrUnreachable] means that the outcome is unknown: a grant may or may not have landed, and the
-// same token may be retried and released safely.
+// [ErrNotDecided] means that nothing was done. One that wraps [ErrUnreachable] means that the outcome is unknown: a grant
+// may or may not have landed, and the same token may be retried and released safely.
 package arbiter
 
 import (
@@ -18,8 +18,14 @@ import (
 	"github.com/coatcheck/coatcheck/sidecar/store"
 )
 
-// ErrUnreachable is returned when the owner of the key did not answer.
-var ErrUnreachable = errors.New("the owner of the key did not answer: the outcome is unknown")
+var (
+	// ErrUnreachable is returned when the owner of the key did not answer.
+	ErrUnreachable = errors.New("the owner of the key did not answer: the outcome is unknown")
+	// ErrNotDecided is returned when nobody can decide the command now: the key has no owner that hears a majority.
+	ErrNotDecided = errors.New("nobody can decide now: nothing was done")
+	// ErrSeveralOwners is returned for a command that must be one step when its keys have different owners.
+	ErrSeveralOwners = errors.New("the keys have different owners, and the command must be one step: nothing was done")
+)
 
 // ErrNotDecided is returned when nothing was done and nobody can decide the command now. The same command may be tried again.
 var ErrNotDecided = errors.New("nobody can decide the command now: nothing was done")

@@ -21,14 +21,11 @@ import (
 var (
 	// ErrUnreachable is returned when the owner of the key did not answer.
 	ErrUnreachable = errors.New("the owner of the key did not answer: the outcome is unknown")
-	// ErrNotDecided is returned when nobody can decide the command now: the key has no owner that hears a majority.
-	ErrNotDecided = errors.New("nobody can decide now: nothing was done")
+	// ErrNotDecided is returned when nothing was done, for nobody can decide the command now. It may be tried again.
+	ErrNotDecided = errors.New("nobody can decide the command now: nothing was done")
 	// ErrSeveralOwners is returned for a command that must be one step when its keys have different owners.
 	ErrSeveralOwners = errors.New("the keys have different owners, and the command must be one step: nothing was done")
 )
-
-// ErrNotDecided is returned when nothing was done and nobody can decide the command now. The same command may be tried again.
-var ErrNotDecided = errors.New("nobody can decide the command now: nothing was done")
 
 // Arbiter decides commands. Do sets the command's time; it does not keep the command. It never waits for a lock.
 type Arbiter interface {

@@ -3,12 +3,14 @@ package phpsock
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
 	"github.com/coatcheck/coatcheck/sidecar/journal"
 	"github.com/coatcheck/coatcheck/sidecar/locker"
 	"github.com/coatcheck/coatcheck/sidecar/roster"
 	"github.com/coatcheck/coatcheck/sidecar/store"
+	"github.com/coatcheck/coatcheck/sidecar/tenant"
 	"github.com/coatcheck/coatcheck/sidecar/wire"
 )
 
@@ -22,8 +24,10 @@ func asError(err error) *wire.Error {
 		return &wire.Error{Code: wire.Protocol, Message: err.Error()}
 	case errors.Is(err, locker.ErrShuttingDown), errors.Is(err, locker.ErrClosed):
 		return &wire.Error{Code: wire.Unavailable, Message: locker.ErrShuttingDown.Error()}
-	case errors.Is(err, ErrStarting), errors.Is(err, journal.ErrNotWritable):
+	case errors.Is(err, ErrStarting), errors.Is(err, journal.ErrNotWritable), errors.Is(err, arbiter.ErrNotDecided):
 		return &wire.Error{Code: wire.Unavailable, Message: err.Error()}
+	case errors.Is(err, arbiter.ErrSeveralOwners):
+		return &wire.Error{Code: wire.Refused, Message: err.Error(), Details: wire.Pairs{{Key: "reason", Value: severalOwners}}}
 	case errors.Is(err, arbiter.ErrUnreachable):
 		return &wire.Error{Code: wire.Unreachable, Message: err.Error()}
 	}
@@ -52,8 +56,9 @@ var refusals = map[store.Reason]string{
 
 // Reasons that the store does not know.
 const (
-	invalidID = "invalid_id" // no session can have this id
-	ambiguous = "ambiguous"  // more than one session is meant
+	invalidID     = "invalid_id"     // no session can have this id
+	ambiguous     = "ambiguous"      // more than one session is meant
+	severalOwners = "several_owners" // the keys of one step have different owners
 )
 
 // refusal is the error of a refused command.
@@ -63,8 +68,8 @@ func refusal(r store.Result) *wire.Error {
 		Details: wire.Pairs{{Key: "reason", Value: r.Reason.String()}},
 	}
 	if r.Reason == store.Full {
-		e.Message = fmt.Sprintf("%s: %d bytes are needed, %d of %d are in use (memory.limit)",
-			e.Message, r.N, r.Stats.Bytes, r.Stats.Limit)
+		e.Message = fmt.Sprintf("%s: %d bytes are needed, %d of %d are in use (%s)",
+			e.Message, r.N, r.Stats.Bytes, r.Stats.Limit, limitOf(r.Stats))
 		e.Details = append(e.Details, wire.Pairs{
 			{Key: "needed", Value: r.N}, {Key: "used", Value: r.Stats.Bytes}, {Key: "limit", Value: r.Stats.Limit},
 		}...)
@@ -72,13 +77,65 @@ func refusal(r store.Result) *wire.Error {
 	return e
 }
 
+// limitOf names the setting behind a limit of memory.
+func limitOf(s store.Stats) string {
+	if s.Own {
+		return "the tenant's memory_limit, or memory.tenant_limit"
+	}
+	return "memory.limit"
+}
+
+// tooFast is the error of a request above the tenant's rate.
+func (s *Server) tooFast(err error) error {
+	var e *tenant.TooManyRequests
+	if !errors.As(err, &e) {
+		return err
+	}
+	if unlogged, now := s.cfg.Tenant.Logs(tenant.Rate); now {
+		s.cfg.Log.Warn("request refused: the tenant asks too often", "socket", s.cfg.Path, "tenant", s.cfg.Tenant.Name,
+			"limit", e.Limit, "unlogged", unlogged)
+	}
+	return &wire.Error{
+		Code: wire.Refused, Message: e.Error(),
+		Details: wire.Pairs{
+			{Key: "reason", Value: tenant.Rate.String()}, {Key: "limit", Value: e.Limit},
+			{Key: "retry_after_ms", Value: e.Milliseconds()}, {Key: "setting", Value: e.Setting},
+		},
+	}
+}
+
+// waitersError is the error of a kv.wait that would be one too many.
+func (s *Server) waitersError() *wire.Error {
+	return &wire.Error{
+		Code: wire.Refused, Message: s.waitersMessage(),
+		Details: wire.Pairs{
+			{Key: "reason", Value: tenant.Waiters.String()}, {Key: "limit", Value: s.cfg.Tenant.Waiters.Limit()},
+			{Key: "setting", Value: s.cfg.Tenant.Setting("waiters")},
+		},
+	}
+}
+
+func (s *Server) waitersMessage() string {
+	t := s.cfg.Tenant
+	return fmt.Sprintf("%d requests of tenant %s wait already, which is the limit (%s)", t.Waiters.Limit(), t.Name, t.Setting("waiters"))
+}
+
 // busy is the error of a lock that was not granted.
-func busy(o outcome) *wire.Error {
+func (s *Server) busy(o outcome) *wire.Error {
 	e := &wire.Error{Code: wire.Busy, Message: "another holds the lock"}
+	if o.Holder == nil { // it is between two of them
+		e.Message = fmt.Sprintf("the lock is about to be granted to the first of %d who wait for it", o.waiters)
+	}
 	reason := "wait_over"
-	if o.full {
+	switch {
+	case o.full:
 		reason = "queue_full"
-		e.Message = fmt.Sprintf("another holds the lock and %d wait for it, which is the limit (lock.max_waiters)", o.waiters)
+		e.Message += fmt.Sprintf(", and no more than %d may wait for it (lock.max_waiters)", o.waiters)
+	case o.over:
+		reason = tenant.Waiters.String()
+		e.Message += ", and " + s.waitersMessage()
+	case o.waited > 0:
+		e.Message += fmt.Sprintf(", after %v of waiting", o.waited.Round(time.Millisecond))
 	}
 	e.Details = wire.Pairs{
 		{Key: "reason", Value: reason},

@@ -298,7 +298,11 @@ func (c *conn) decide(q *call) ([]store.Result, failure) {
 	case len(q.cmds) == 0:
 		return nil, ""
 	case len(q.cmds) > 1 || q.allAbsent:
-		return c.decideAll(q.cmds, q.allAbsent)
+		batch := store.Command{Batch: q.cmds}
+		if q.allAbsent {
+			batch.If = store.IfAbsent
+		}
+		return c.decideAll(&batch)
 	}
 	var err error
 	c.single[0], err = c.client.Do(context.Background(), &q.cmds[0])
@@ -308,18 +312,15 @@ func (c *conn) decide(q *call) ([]store.Result, failure) {
 	return c.single[:], ""
 }
 
-// decideAll has store commands decided as one step. Without a result, they were not run because a key existed.
-func (c *conn) decideAll(cmds []store.Command, allAbsent bool) ([]store.Result, failure) {
-	batch := store.Command{Op: store.OpBatch, Space: c.space, Batch: cmds, Limit: c.s.cfg.OutputBuffer}
-	if allAbsent {
-		batch.If = store.IfAbsent
-	}
-	r, err := c.client.Do(context.Background(), &batch)
+// decideAll has the commands of a batch decided together. Without a result, they were not run because a key existed.
+func (c *conn) decideAll(batch *store.Command) ([]store.Result, failure) {
+	batch.Op, batch.Space, batch.Limit = store.OpBatch, c.space, c.s.cfg.OutputBuffer
+	r, err := c.client.Do(context.Background(), batch)
 	if err != nil {
 		return nil, undecided(err)
 	}
 	for i := range r.Batch {
-		if r.Batch[i].Reason == store.TooLong && cmds[i].Op != store.OpAppend {
+		if r.Batch[i].Reason == store.TooLong && batch.Batch[i].Op != store.OpAppend {
 			return nil, errLargeReply // what was stored compressed would be
 		}
 	}

@@ -93,10 +93,12 @@ func (f failing) Do(context.Context, *store.Command) (store.Result, error) {
 
 // TestNothingIsGuessedWhenNothingIsDecided: an owner that does not answer is CLUSTERDOWN for every way to ask, never a miss.
 func TestNothingIsGuessedWhenNothingIsDecided(t *testing.T) {
-	for class, err := range map[string]error{
-		"-CLUSTERDOWN ": fmt.Errorf("node b: %w", arbiter.ErrUnreachable),
-		"-MISCONF ":     fmt.Errorf("disk: %w", journal.ErrNotWritable),
-		"-ERR ":         errors.New("something else"),
+	for err, class := range map[error]string{
+		fmt.Errorf("node b: %w", arbiter.ErrUnreachable): "-CLUSTERDOWN ",
+		fmt.Errorf("node b: %w", arbiter.ErrNotDecided):  "-CLUSTERDOWN ",
+		arbiter.ErrSeveralOwners:                         "-CROSSSLOT ",
+		fmt.Errorf("disk: %w", journal.ErrNotWritable):   "-MISCONF ",
+		errors.New("something else"):                     "-ERR ",
 	} {
 		c := standingOn(t, failing{err})
 		for _, command := range []string{

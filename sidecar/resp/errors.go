@@ -76,8 +76,10 @@ func refusal(r *store.Result) failure {
 // undecided says why a command has no result.
 func undecided(err error) failure {
 	switch {
-	case errors.Is(err, arbiter.ErrUnreachable):
+	case errors.Is(err, arbiter.ErrUnreachable), errors.Is(err, arbiter.ErrNotDecided):
 		return failure("CLUSTERDOWN " + err.Error())
+	case errors.Is(err, arbiter.ErrSeveralOwners):
+		return failure("CROSSSLOT " + err.Error())
 	case errors.Is(err, journal.ErrNotWritable):
 		return failure("MISCONF " + err.Error())
 	}

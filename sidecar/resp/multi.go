@@ -100,7 +100,7 @@ func runExec(c *conn, _ [][]byte) {
 	var rs []store.Result
 	if len(c.plan) > 0 {
 		var f failure
-		if rs, f = c.decideAll(c.plan, false); f != "" {
+		if rs, f = c.decideAll(&store.Command{Batch: c.plan, OneStep: true}); f != "" {
 			c.w.fail(f)
 			return
 		}

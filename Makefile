@@ -39,8 +39,9 @@ bench: ## Measure against phpredis, Redis, memcached and files, and print ratios
 	tests/bench/kv.sh
 	tests/bench/memory.sh
 
-chaos: ## Kill the daemon 200 times under load; nothing acknowledged may be lost (2 minutes)
+chaos: ## Kill the daemon 200 times, and strike PHP 5,000 times; nothing acknowledged may be lost (4 minutes)
 	CRASH_ROUNDS=200 $(GO) test -count=1 -timeout 30m -v -run NothingAcknowledged ./tests/crash
+	CHAOS_ROUNDS=5000 $(GO) test -count=1 -timeout 30m -v -run ChaosOfPHPProcesses ./tests/e2e
 
 docker-test: ## Build the images from a base of our own, run compose, check 20 of 20 (needs root)
 	COATCHECK_DOCKER_TEST=1 docker/test.sh

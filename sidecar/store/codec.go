@@ -118,7 +118,7 @@ func (r *reader) command(c *Command, inBatch bool) {
 // valid says whether Apply can run the command.
 func (c *Command) valid(inBatch bool) bool {
 	switch {
-	case c.Op > OpSweep || c.If > IfNotEqual || c.Expiry > IfSoonerExpiry:
+	case c.Op > OpSweep || c.Op == opSingleKeys || c.If > IfNotEqual || c.Expiry > IfSoonerExpiry:
 		return false
 	case inBatch && c.Op >= opSingleKeys && c.Op != OpFlush:
 		return false

@@ -160,6 +160,7 @@ func TestTheLeastSizesAreTrue(t *testing.T) {
 func TestWhatNoStoreCanRunIsRefused(t *testing.T) {
 	for what, c := range map[string]*Command{
 		"an unknown command":          {Op: OpSweep + 1},
+		"what only divides the list":  {Op: opSingleKeys},
 		"an unknown condition":        {Op: OpSet, If: IfNotEqual + 1},
 		"an unknown expiry":           {Op: OpExpire, Expiry: IfSoonerExpiry + 1},
 		"a batch in a batch":          {Op: OpBatch, Batch: []Command{{Op: OpBatch, Batch: []Command{{}}}}},

@@ -216,6 +216,8 @@ func FuzzRestore(f *testing.F) {
 	for i := range int64(200) {
 		s.Apply(anyCommand(rnd, 1_700_000_000_000+i))
 	}
+	s.Apply(&Command{Op: OpFlush, Only: &ShardSet{1, 2, 3, 4}})
+	s.Copy(5, func(record []byte) { f.Add(bytes.Clone(record)) })
 	f.Fuzz(func(t *testing.T, record []byte) {
 		s := New(Limits{})
 		if err := s.Restore(record); err != nil && !errors.Is(err, ErrRecord) {

@@ -35,10 +35,10 @@ func (s *ShardSet) union(other ShardSet) {
 }
 
 // Has says whether the shard is in the set.
-func (s *ShardSet) Has(shard int) bool { return s[shard/64]&(1<<(shard%64)) != 0 }
+func (s ShardSet) Has(shard int) bool { return s[shard/64]&(1<<(shard%64)) != 0 }
 
 // Len returns how many there are.
-func (s *ShardSet) Len() (n int) {
+func (s ShardSet) Len() (n int) {
 	for _, w := range s {
 		n += bits.OnesCount64(w)
 	}
@@ -46,7 +46,7 @@ func (s *ShardSet) Len() (n int) {
 }
 
 // All returns the shards in ascending order.
-func (s *ShardSet) All() iter.Seq[int] {
+func (s ShardSet) All() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i, w := range s {
 			for ; w != 0; w &= w - 1 {
@@ -59,7 +59,7 @@ func (s *ShardSet) All() iter.Seq[int] {
 }
 
 // only returns the one shard of the set, or -1 when there is another number of them.
-func (s *ShardSet) only() int {
+func (s ShardSet) only() int {
 	if s.Len() == 1 {
 		for shard := range s.All() {
 			return shard
@@ -68,7 +68,7 @@ func (s *ShardSet) only() int {
 	return -1
 }
 
-func (s *ShardSet) append(b []byte) []byte {
+func (s ShardSet) append(b []byte) []byte {
 	for _, w := range s {
 		b = binary.LittleEndian.AppendUint64(b, w)
 	}

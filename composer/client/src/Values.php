@@ -33,7 +33,7 @@ trait Values
             return [];
         }
         $names = self::names($keys);
-        return array_combine($names, $this->ask('kv.mget', ['keys' => $names]));
+        return array_combine($names, array_merge(...$this->askInParts('kv.mget', $names)));
     }
 
     /**
@@ -101,7 +101,9 @@ trait Values
      */
     public function del(string|array $keys): int
     {
-        return $keys === [] ? 0 : $this->ask('kv.del', self::oneOrMany($keys));
+        return is_string($keys)
+            ? $this->ask('kv.del', ['key' => $keys])
+            : array_sum($this->askInParts('kv.del', self::names($keys)));
     }
 
     /** Deletes the key if its value is exactly this, in one step; an expired one never is. @return bool was it? */
@@ -172,7 +174,9 @@ trait Values
      */
     public function exists(string|array $keys): int
     {
-        return $keys === [] ? 0 : $this->ask('kv.exists', self::oneOrMany($keys));
+        return is_string($keys)
+            ? $this->ask('kv.exists', ['key' => $keys])
+            : array_sum($this->askInParts('kv.exists', self::names($keys)));
     }
 
     /** @return int the length of the value in bytes; 0 when the key is missing */
@@ -260,12 +264,33 @@ trait Values
     }
 
     /**
-     * @param string|array<array-key, string|int> $keys
-     * @return array<string, mixed>
+     * Asks of all keys, still in one round trip when there are more than one request takes.
+     *
+     * @param list<string> $names
+     * @return list<mixed> the answers for each part
      */
-    private static function oneOrMany(string|array $keys): array
+    private function askInParts(string $method, array $names): array
     {
-        return is_string($keys) ? ['key' => $keys] : ['keys' => self::names($keys)];
+        if (count($names) <= self::keysAtOnce()) {
+            return $names === [] ? [] : [$this->ask($method, ['keys' => $names])];
+        }
+        $calls = [];
+        foreach (array_chunk($names, self::keysAtOnce()) as $part) {
+            $calls[] = [$method, ['keys' => $part]];
+        }
+        $answers = $this->askMany($calls);
+        foreach ($answers as $answer) {
+            if ($answer instanceof RequestFailed) {
+                throw $answer;
+            }
+        }
+        return $answers;
+    }
+
+    /** As many as the daemon takes in one request. */
+    private static function keysAtOnce(): int
+    {
+        return 16_384;
     }
 
     /**

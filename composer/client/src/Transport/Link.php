@@ -150,11 +150,10 @@ final class Link
     }
 
     /**
-     * Sends all bytes, or as many as go out before the connection breaks; why it broke is found by receiving.
+     * Sends all bytes, or as many as go out before the connection breaks or the time is up; which of the two it was is
+     * found by receiving.
      *
      * @return int how many bytes went out
-     *
-     * @throws Broken when the time is up
      */
     public function send(string $bytes, Deadline $deadline): int
     {
@@ -242,7 +241,7 @@ final class Link
     {
         $length = strlen($bytes);
         $sent = 0;
-        while ($sent < $length) {
+        while ($sent < $length && !$deadline->isOver()) {
             $part = @fwrite($this->stream, substr($bytes, $sent, self::SENT_AT_ONCE));
             if ($part === false && feof($this->stream)) {
                 return $sent;
@@ -258,9 +257,6 @@ final class Link
 
     private function awaitRoom(Deadline $deadline): void
     {
-        if ($deadline->isOver()) {
-            throw Broken::timedOut();
-        }
         $left = $deadline->leftMicroseconds();
         $read = $write = [$this->stream];
         $except = null;

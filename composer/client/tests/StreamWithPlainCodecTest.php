@@ -1,0 +1,20 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Coatcheck\Client\Tests;
+
+use Coatcheck\Client\Client;
+use Coatcheck\Client\Tests\Contract\ClientContract;
+use Coatcheck\Tests\Packages\Daemon;
+
+/**
+ * The contract of a client over this transport.
+ */
+final class StreamWithPlainCodecTest extends ClientContract
+{
+    protected function client(): Client
+    {
+        return Client::connect(Daemon::sharedSocket(), ['transport' => 'stream', 'codec' => 'plain']);
+    }
+}

@@ -1,0 +1,7 @@
+<?php
+
+declare(strict_types=1);
+
+require __DIR__ . '/../../../tests/packages/bootstrap.php';
+require_once 'Psr/SimpleCache/autoload.php';
+require_once 'Cache/IntegrationTests/autoload.php';

@@ -15,7 +15,7 @@ targets=0
 while IFS=: read -r file name; do
     targets=$((targets + 1))
     printf '%s in %s, for %s\n' "$name" "$(dirname "$file")" "$fuzztime"
-    go test -run '^$' -fuzz "^${name}\$" -fuzztime "$fuzztime" "./$(dirname "$file")"
+    go test -run '^$' -fuzz "^${name}\$" -fuzztime "$fuzztime" -fuzzminimizetime 10x "./$(dirname "$file")"
 done < <(grep -rHoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' "${directories[@]}" | sed 's/:func /:/' | sort)
 
 ((targets > 0)) || {

@@ -459,19 +459,62 @@ func plain() *codec {
 	return c
 }
 
-// FuzzReplay: whatever a segment holds, a replay ends, with records or with a named damage.
+// FuzzReplay: whatever a segment or a snapshot holds, sealed or not, a replay ends with records or with a named damage, and what
+// Check finds damaged is what a start refuses.
 func FuzzReplay(f *testing.F) {
-	f.Add(plain().appendRecord(plainHead.encode(segmentMagic), []byte("record")))
-	f.Add(plain().appendEnd(plainHead.encode(segmentMagic), 0))
-	f.Add([]byte("coat"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, fileName(segmentPrefix, 1)), b, 0o600); err != nil {
+	key := strings.Repeat("5c", keySize)
+	for _, sealed := range []bool{false, true} {
+		path := filepath.Join(f.TempDir(), "keys")
+		if err := os.WriteFile(path, []byte(key), 0o600); err != nil {
+			f.Fatal(err)
+		}
+		var keys *Keys
+		if sealed {
+			keys, _ = LoadKeys(path)
+		}
+		for _, kind := range []struct {
+			magic    string
+			snapshot bool
+		}{{segmentMagic, false}, {snapshotMagic, true}} {
+			h := newHead(1, keys)
+			c, err := newCodec(h, keys)
+			if err != nil {
+				f.Fatal(err)
+			}
+			records := c.appendRecord(h.encode(kind.magic), setRecord())
+			f.Add(kind.snapshot, c.appendRecord(records, []byte("no record of the store's")))
+			f.Add(kind.snapshot, c.appendEnd(records, 1))
+			f.Add(kind.snapshot, c.appendEnd(h.encode(kind.magic), 0))
+			f.Add(kind.snapshot, records[:len(records)-1])
+		}
+	}
+	f.Add(false, []byte("coat"))
+	f.Fuzz(func(t *testing.T, snapshot bool, b []byte) {
+		dir, keys := t.TempDir(), keys(t, key)
+		prefix := segmentPrefix
+		if snapshot {
+			prefix = snapshotPrefix
+		}
+		if err := os.WriteFile(filepath.Join(dir, fileName(prefix, 1)), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Check(dir, nil)
-		if err != nil {
-			t.Fatal(err)
+		report, err := Check(dir, keys)
+		log, _ := quiet()
+		j := New(Config{Dir: dir, Values: true, Fsync: Never, Keys: keys, Log: log}, store.New(store.Limits{}))
+		started := j.Open()
+		if started == nil {
+			j.Close()
+		}
+		if refused := err != nil || report.Damage != nil; refused != (started != nil) {
+			t.Fatalf("the check says %+v, %v; the start says %v", report, err, started)
 		}
 	})
+}
+
+// setRecord returns a record as a store makes it.
+func setRecord() (record []byte) {
+	s := store.New(store.Limits{})
+	s.OnChange(func(b []byte) { record = bytes.Clone(b) })
+	s.Apply(setCommand("key", "value"))
+	return record
 }

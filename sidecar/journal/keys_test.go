@@ -199,3 +199,29 @@ func TestASealedRecordThatWasChangedIsDamage(t *testing.T) {
 		t.Errorf("it was opened: %v", err)
 	}
 }
+
+// FuzzLoadKeys: whatever a file of keys holds, it is keys or an error, and the error tells nothing of a key.
+func FuzzLoadKeys(f *testing.F) {
+	f.Add([]byte(keyA + "\n# old\n\n  " + keyB + "\r\n"))
+	f.Add([]byte(keyA[:63]))
+	f.Add([]byte(keyA + "zz"))
+	f.Add([]byte("#"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		k, err := LoadKeys(keyFile(t, 0o600, string(content)))
+		if (k == nil) != (err != nil) {
+			t.Fatalf("%v and %v", k, err)
+		}
+		if err == nil {
+			if len(k.ids) == 0 || len(k.keys[k.current()]) != keySize {
+				t.Fatalf("loaded without a key: %v", k.ids)
+			}
+			return
+		}
+		for line := range bytes.Lines(content) {
+			const told = 16
+			if line = bytes.TrimSpace(line); len(line) >= told && bytes.Contains([]byte(err.Error()), line[:told]) {
+				t.Fatalf("the error quotes the file: %v", err)
+			}
+		}
+	})
+}

@@ -155,7 +155,9 @@ final class StreamTransport implements Transport
             $id = $this->link->takeIds(1);
             $this->link->beginExchange();
             $this->link->send($this->hello($id), $deadline);
-            $this->takeHello($id, $deadline);
+            [, $answered, $error, $result] = $this->receive($deadline);
+            $answered === $id || throw Broken::nonsense('an answer came that nobody asked for');
+            $this->takeHello($error, $result);
             $this->link->endExchange();
         }
         if ($exchange->largest > $this->link->maxFrame) {
@@ -175,12 +177,13 @@ final class StreamTransport implements Transport
         $this->link->prologue = '';
         $this->link->beginExchange();
         $exchange->addSent($this->link->send($before . $exchange->frames, $deadline) - strlen($before));
-        if ($helloId !== null) {
-            $this->takeHello($helloId, $deadline);
-        }
-        while (!$exchange->isComplete()) {
+        while (!$this->link->isGreeted || !$exchange->isComplete()) {
             [, $id, $error, $result] = $this->receive($deadline);
-            $exchange->take($id, $error, $result);
+            if ($id === $helloId) { // not always the first: the answer to server.status may overtake it
+                $this->takeHello($error, $result);
+            } else {
+                $exchange->take($id, $error, $result);
+            }
         }
         $this->link->endExchange();
         $this->unbind($exchange);
@@ -196,15 +199,14 @@ final class StreamTransport implements Transport
         ]);
     }
 
-    private function takeHello(int $helloId, Deadline $deadline): void
+    private function takeHello(mixed $error, mixed $result): void
     {
-        [, $id, $error, $result] = $this->receive($deadline);
         if ($error !== null) {
             $this->link->close();
             throw Failures::ofDaemon($this->options->socket, 'hello', $error);
         }
         $maxFrame = is_array($result) ? $result['max_frame'] ?? null : null;
-        if ($id !== $helloId || !is_int($maxFrame) || $maxFrame < 1) {
+        if (!is_int($maxFrame) || $maxFrame < 1) {
             throw Broken::nonsense('the answer to hello names no max_frame');
         }
         $this->link->maxFrame = $maxFrame;
@@ -214,7 +216,7 @@ final class StreamTransport implements Transport
     /**
      * The next response.
      *
-     * @return array{int, mixed, mixed, mixed}
+     * @return array{int, int, mixed, mixed}
      */
     private function receive(Deadline $deadline): array
     {
@@ -224,7 +226,10 @@ final class StreamTransport implements Transport
         } catch (MalformedMessage $malformed) {
             throw Broken::nonsense("what came back is not a message ({$malformed->getMessage()})");
         }
-        if (!is_array($response) || !array_is_list($response) || count($response) !== 4 || $response[0] !== 1) {
+        if (
+            !is_array($response) || !array_is_list($response) || count($response) !== 4
+            || $response[0] !== 1 || !is_int($response[1])
+        ) {
             throw Broken::nonsense('what came back is not an answer');
         }
         if ($response[1] === 0 && $response[2] !== null) { // our bytes were not understood

@@ -1,15 +1,19 @@
 // Package admin serves health, metrics and lists over HTTP, for operators and monitors.
 //
 // It changes nothing. It has no password: whoever reaches its address may read it, so it belongs on a
-// loopback address or a Unix socket. Session ids and tokens are credentials and are shown shortened.
+// loopback address or a Unix socket. A request over TCP must name a loopback host: a page in a browser of the same machine
+// whose own name was made to point to the address (DNS rebinding) is refused. Session ids and tokens are credentials and are shown shortened.
 package admin
 
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,7 +50,27 @@ func New(cfg Config) http.Handler {
 	mux.HandleFunc("GET /v1/status", p.status)
 	mux.HandleFunc("GET /v1/locks", p.locks)
 	mux.HandleFunc("GET /v1/sessions", p.sessions)
-	return mux
+	return local(mux)
+}
+
+// local refuses requests that came over TCP and name a host which is not this machine itself.
+func local(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); (!ok || at.Network() != "unix") && !isLoopback(r.Host) {
+			http.Error(w, fmt.Sprintf("the host %q is not a loopback one: ask for localhost, 127.0.0.1 or [::1]", r.Host), http.StatusMisdirectedRequest)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// isLoopback says whether a Host header, with or without a port, names this machine itself.
+func isLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
 }
 
 type pages struct{ cfg Config }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -61,7 +62,9 @@ func (d *desk) do(c store.Command) {
 
 func (d *desk) get(method, path string) (int, string) {
 	w := httptest.NewRecorder()
-	d.h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	r := httptest.NewRequest(method, path, nil)
+	r.Host = "127.0.0.1:8132"
+	d.h.ServeHTTP(w, r)
 	return w.Code, w.Body.String()
 }
 
@@ -183,5 +186,30 @@ func TestServerIsNotHeldUp(t *testing.T) {
 	s := Server(http.NotFoundHandler(), slog.New(slog.DiscardHandler))
 	if s.ReadHeaderTimeout <= 0 || s.IdleTimeout <= 0 || s.MaxHeaderBytes <= 0 {
 		t.Errorf("a client may hold it up: %+v", s)
+	}
+}
+
+// TestOnlyALoopbackHostIsServed: a page whose own name was made to point to the address gets nothing.
+func TestOnlyALoopbackHostIsServed(t *testing.T) {
+	d := newDesk(t)
+	ask := func(host string, at net.Addr) int {
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/v1/locks", nil)
+		r.Host = host
+		d.h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, at)))
+		return w.Code
+	}
+	tcp := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8132}
+	for _, host := range []string{"localhost", "LOCALHOST:8132", "127.0.0.1", "127.0.0.1:8132", "127.1.2.3:80", "[::1]:8132", "[::1]"} {
+		if code := ask(host, tcp); code != http.StatusOK {
+			t.Errorf("%s: %d", host, code)
+		}
+	}
+	for _, host := range []string{"", "evil.example", "evil.example:8132", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1:8132", "[::2]:8132", "127.0.0.1:8132:1"} {
+		if code := ask(host, tcp); code != http.StatusMisdirectedRequest {
+			t.Errorf("%s: %d", host, code)
+		}
+		if code := ask(host, &net.UnixAddr{Net: "unix", Name: "/run/admin"}); code != http.StatusOK {
+			t.Errorf("%s on a Unix socket: %d", host, code)
+		}
 	}
 }

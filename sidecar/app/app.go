@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,11 +25,11 @@ import (
 	"github.com/coatcheck/coatcheck/sidecar/journal"
 	"github.com/coatcheck/coatcheck/sidecar/locker"
 	"github.com/coatcheck/coatcheck/sidecar/phpsock"
+	"github.com/coatcheck/coatcheck/sidecar/resp"
 	"github.com/coatcheck/coatcheck/sidecar/store"
+	"github.com/coatcheck/coatcheck/sidecar/tenant"
+	"github.com/coatcheck/coatcheck/sidecar/wire"
 )
-
-// defaultTenant is whose the socket is.
-const defaultTenant = "default"
 
 // App is a running daemon.
 type App struct {
@@ -42,7 +43,9 @@ type App struct {
 	arbiter  arbiter.Arbiter
 	locker   *locker.Locker
 	journal  *journal.Journal // nil without a data directory
-	socket   *phpsock.Server
+	tenants  *tenant.Set
+	users    resp.Users // of the Redis protocol
+	sockets  []*phpsock.Server
 	pool     *fpm.Pool // nil without an fpm address
 
 	inherited inherited // from systemd, and not used yet
@@ -66,7 +69,7 @@ func Start(cfg config.Config, version string, log *slog.Logger) (*App, error) {
 		registry: prometheus.NewRegistry(), failed: make(chan error, 4),
 	}
 	steps := []func() error{
-		a.inherit, a.startMetrics, a.startStore, a.startPool, a.openSocket, a.startAdmin, a.startHousekeeping, a.startSocket,
+		a.inherit, a.startMetrics, a.startStore, a.startTenants, a.startPool, a.openSockets, a.startAdmin, a.startHousekeeping, a.startSockets,
 		a.loadJournal, a.startRESP, a.startFront, a.disinherit,
 	}
 	for _, step := range steps {
@@ -112,7 +115,7 @@ func (a *App) startMetrics() error {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		gauge("coatcheck_locks_bound", "Bound locks held by clients of this node.", func() int { return a.locker.Held() }),
 		gauge("coatcheck_lock_waiters", "Requests that wait for a lock.", func() int { return a.locker.Waiting() }),
-		gauge("coatcheck_connections", "Open connections of the client protocol.", func() int { return a.socket.Connections() }),
+		gauge("coatcheck_connections", "Open connections of the client protocol.", a.connections),
 		gauge("coatcheck_sessions", "Session records.", func() int { return a.stats().Sessions }),
 		gauge("coatcheck_values", "Values of all buckets.", func() int { return a.stats().Values }),
 		gauge("coatcheck_memory_bytes", "Estimated memory of all entries.", func() int { return int(a.stats().Bytes) }),
@@ -126,8 +129,12 @@ func gauge(name, help string, read func() int) prometheus.GaugeFunc {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(read()) })
 }
 
-func (a *App) stats() store.Stats {
-	r, err := a.arbiter.Do(context.Background(), &store.Command{Op: store.OpStats})
+// stats counts what all tenants have.
+func (a *App) stats() store.Stats { return a.statsOf("") }
+
+// statsOf counts what a tenant has, or all with the empty name.
+func (a *App) statsOf(tenant string) store.Stats {
+	r, err := a.arbiter.Do(context.Background(), &store.Command{Op: store.OpStats, Space: store.Space{Tenant: tenant}})
 	if err != nil {
 		a.log.Warn("could not count what is stored", "error", err)
 	}
@@ -142,7 +149,7 @@ var evictions = map[string]store.Eviction{
 // startStore makes the state, empty, and those who decide and wait.
 func (a *App) startStore() error {
 	state := store.New(store.Limits{
-		Total: int64(a.cfg.Memory.Limit), Tenant: int64(a.cfg.Memory.TenantLimit),
+		Total: int64(a.cfg.Memory.Limit), Tenant: int64(a.cfg.Memory.TenantLimit), Tenants: a.memoryLimits(),
 		Eviction: evictions[a.cfg.Memory.Eviction],
 	})
 	a.clock = arbiter.NewBootClock(time.Now())
@@ -190,7 +197,9 @@ func (a *App) loadJournal() error {
 		}
 	}
 	a.loaded.Store(true)
-	a.socket.Ready()
+	for _, s := range a.sockets {
+		s.Ready()
+	}
 	return nil
 }
 
@@ -253,32 +262,68 @@ func (a *App) startPool() (err error) {
 	return err
 }
 
-// openSocket makes the socket. The admin pages tell of it, and stay until it is drained.
-func (a *App) openSocket() (err error) {
-	a.socket, err = phpsock.Listen(phpsock.Config{
-		Path: a.cfg.Socket, Mode: a.cfg.SocketMode, Group: a.cfg.SocketGroup, Listener: a.inherited.take(a.cfg.Socket), Tenant: defaultTenant,
-		MaxFrame: int(a.cfg.Limits.MaxFrame), Connections: a.cfg.Limits.Connections,
-		Version: a.version, Status: a.status, Log: a.log, Metrics: phpsock.NewMetrics(a.registry),
-	}, a.locker)
-	if err != nil {
+// openSockets makes the sockets. The admin pages tell of them, and stay until they are drained.
+func (a *App) openSockets() error {
+	all := tenant.NewQuota(int64(a.cfg.Limits.Connections))
+	metrics := phpsock.NewMetrics(a.registry)
+	open := func(name, path string, file phpsock.File) error {
+		s, err := phpsock.Listen(phpsock.Config{
+			Path: path, File: file, Listener: a.inherited.take(path), Tenant: a.tenants.Of(name), Connections: all,
+			MaxFrame: int(a.cfg.Limits.MaxFrame), Version: a.version, Log: a.log, Metrics: metrics,
+			Status: func(ctx context.Context) (wire.Pairs, error) { return a.status(ctx, name) },
+		}, a.locker)
+		if err != nil {
+			return err
+		}
+		a.sockets = append(a.sockets, s)
+		part := "socket"
+		if name != config.DefaultTenant {
+			part += " of tenant " + name
+		}
+		a.onStop(part, func() error {
+			s.Close()
+			return nil
+		})
+		return nil
+	}
+	file := phpsock.File{Mode: a.cfg.SocketMode, Group: a.cfg.SocketGroup}
+	if err := open(config.DefaultTenant, a.cfg.Socket, file); err != nil {
 		return err
 	}
-	a.onStop("socket", func() error {
-		a.socket.Close()
+	for _, t := range a.cfg.Tenants {
+		if t.Socket == "" {
+			continue
+		}
+		if err := open(t.Name, t.Socket, phpsock.File{Mode: t.Mode, Owner: t.Owner, Group: t.Group}); err != nil {
+			return fmt.Errorf("tenant %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+func (a *App) startSockets() error {
+	for _, s := range a.sockets {
+		a.run("socket", s.Serve)
+	}
+	a.onStop("drain", func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), a.cfg.DrainTimeout)
+		defer cancel()
+		var drained sync.WaitGroup
+		for _, s := range a.sockets {
+			drained.Go(func() { s.Drain(ctx) })
+		}
+		drained.Wait()
 		return nil
 	})
 	return nil
 }
 
-func (a *App) startSocket() error {
-	a.run("socket", a.socket.Serve)
-	a.onStop("drain", func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), a.cfg.DrainTimeout)
-		defer cancel()
-		a.socket.Drain(ctx)
-		return nil
-	})
-	return nil
+// connections returns how many connections all sockets have.
+func (a *App) connections() (n int) {
+	for _, s := range a.sockets {
+		n += s.Connections()
+	}
+	return n
 }
 
 func (a *App) startFront() error {
@@ -302,7 +347,7 @@ func (a *App) startAdmin() error {
 		return nil
 	}
 	server := admin.Server(admin.New(admin.Config{
-		Arbiter: a.arbiter, Metrics: a.registry, Ready: a.ready, Status: a.status, Log: a.log,
+		Arbiter: a.arbiter, Metrics: a.registry, Ready: a.ready, Status: a.statusOfAll, Log: a.log,
 	}), a.log)
 	return a.serveHTTP("admin", a.cfg.Admin, server)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/coatcheck/coatcheck/sidecar/config"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 	"github.com/coatcheck/coatcheck/sidecar/wire"
 )
@@ -11,28 +12,70 @@ import (
 // statusTimeout is how long the pool may take to say how it is.
 const statusTimeout = time.Second
 
-// status tells operators how the daemon is, and its php-fpm pool when there is one.
-func (a *App) status(ctx context.Context) (wire.Pairs, error) {
-	r, err := a.arbiter.Do(ctx, &store.Command{Op: store.OpStats})
+// status tells a tenant what it has. The php-fpm pool, when there is one, belongs to the default one.
+func (a *App) status(ctx context.Context, name string) (wire.Pairs, error) {
+	t := a.tenants.Of(name)
+	counts, err := a.count(ctx, name, int(t.Connections.Used()), int(t.Waiters.Used()))
 	if err != nil {
 		return nil, err
 	}
-	status := wire.Pairs{
+	status := append(a.identity(), counts...)
+	if name == config.DefaultTenant {
+		status = append(status, a.poolIfAny(ctx)...)
+	}
+	return status, nil
+}
+
+// statusOfAll tells operators how the daemon is, and what each tenant has when there are several.
+func (a *App) statusOfAll(ctx context.Context) (wire.Pairs, error) {
+	counts, err := a.count(ctx, "", a.connections(), a.locker.Waiting())
+	if err != nil {
+		return nil, err
+	}
+	status := append(a.identity(), counts...)
+	status = append(status, a.poolIfAny(ctx)...)
+	all := a.tenants.All()
+	if len(all) < 2 {
+		return status, nil
+	}
+	rows := make([]wire.Pairs, 0, len(all))
+	for _, t := range all {
+		counts, err := a.count(ctx, t.Name, int(t.Connections.Used()), int(t.Waiters.Used()))
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, append(wire.Pairs{{Key: "tenant", Value: t.Name}}, counts...))
+	}
+	return append(status, wire.Pair{Key: "tenants", Value: rows}), nil
+}
+
+func (a *App) identity() wire.Pairs {
+	return wire.Pairs{
 		{Key: "version", Value: a.version},
 		{Key: "uptime_ms", Value: time.Since(a.started).Milliseconds()},
-		{Key: "connections", Value: a.socket.Connections()},
+	}
+}
+
+// count tells what a tenant has, or all with the empty name.
+func (a *App) count(ctx context.Context, tenant string, connections, waiters int) (wire.Pairs, error) {
+	r, err := a.arbiter.Do(ctx, &store.Command{Op: store.OpStats, Space: store.Space{Tenant: tenant}})
+	return wire.Pairs{
+		{Key: "connections", Value: connections},
 		{Key: "sessions", Value: r.Stats.Sessions},
 		{Key: "locks", Value: r.Stats.Locks},
-		{Key: "waiters", Value: a.locker.Waiting()},
+		{Key: "waiters", Value: waiters},
 		{Key: "values", Value: r.Stats.Values},
 		{Key: "memory", Value: r.Stats.Bytes},
 		{Key: "memory_limit", Value: r.Stats.Limit},
 		{Key: "evicted", Value: r.Stats.Evicted},
+	}, err
+}
+
+func (a *App) poolIfAny(ctx context.Context) wire.Pairs {
+	if a.pool == nil {
+		return nil
 	}
-	if a.pool != nil {
-		status = append(status, wire.Pair{Key: "pool", Value: a.poolStatus(ctx)})
-	}
-	return status, nil
+	return wire.Pairs{{Key: "pool", Value: a.poolStatus(ctx)}}
 }
 
 // poolStatus tells how the pool is; that it cannot be told is part of the answer.

@@ -38,7 +38,7 @@ func (a *App) inherit() error {
 // disinherit refuses sockets that no setting named: whoever connects to them would wait for ever.
 func (a *App) disinherit() error {
 	for address := range a.inherited {
-		return fmt.Errorf("systemd passes a socket of %s, which no setting names; make socket, admin, resp or http the same as ListenStream=, or leave the socket unit out",
+		return fmt.Errorf("systemd passes a socket of %s, which no setting names; make socket, admin, resp, http or a tenant's socket the same as ListenStream=, or leave the socket unit out",
 			address)
 	}
 	return nil

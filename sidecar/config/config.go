@@ -23,9 +23,12 @@
 // changed.
 //
 // Does not guarantee that an address can be listened on or a file opened: that is seen when the
-// daemon starts. Validate asks the machine only whether a group and a directory exist.
+// daemon starts. Validate asks the machine only whether users, groups and a directory exist.
 //
-// Config is a plain comparable value without locks: copy it freely.
+// The tables [tenants.NAME] are one Tenant each. Their settings have no variables and no flags, for there is no
+// name of a variable that could not mean two of them.
+//
+// Config is a plain value without locks: copy it freely, and change no Tenant of a copy.
 package config
 
 import (
@@ -108,6 +111,52 @@ type Config struct {
 
 	// Front is how http deals with php-fpm and with browsers.
 	Front Front `key:"front"`
+
+	// Tenants is who shares the daemon, in the order of the file. Each table is one tenant, whose name is its
+	// own: 1 to 64 of a-z A-Z 0-9 _ -. Tenants see nothing of each other: equal names of sessions, locks and keys do not meet. The
+	// socket at the top of the file is that of the tenant default; [tenants.default] sets its quotas and allowed_uids.
+	// A quota of 0 is none. These settings cannot be given as variables.
+	Tenants []Tenant `key:"tenants"`
+}
+
+// Tenant is the section [tenants.NAME].
+type Tenant struct {
+	// Name is NAME.
+	Name string
+
+	// Socket is the path of the Unix socket of this tenant: whoever connects there is this tenant. Empty is for
+	// a tenant that has users of the Redis protocol only (redis.users). It may not be set for default.
+	Socket string `key:"socket" default:"" allow:"an absolute path of at most 103 bytes that no other setting has, or empty"`
+
+	// Mode is the permission bits of the socket, in octal, as socket_mode.
+	Mode fs.FileMode `key:"mode" default:"0660"`
+
+	// Owner is the user who owns the socket. Empty keeps the daemon's own. Only root can give it to another.
+	Owner string `key:"owner" default:"" allow:"the name or number of a user of this machine, or empty"`
+
+	// Group is the group that owns the socket, as socket_group.
+	Group string `key:"group" default:"" allow:"the name or number of a group of this machine, or empty"`
+
+	// AllowedUIDs is which users may connect to the socket, as the kernel names them (SO_PEERCRED), a list of names and
+	// numbers. Others are told so and disconnected, root too. Empty lets everybody in who can open the socket. Users of the Redis
+	// protocol have passwords instead.
+	AllowedUIDs UIDs `key:"allowed_uids" default:""`
+
+	// MemoryLimit is how much memory the entries of this tenant may take, in place of memory.tenant_limit. What is
+	// evicted then is this tenant's own.
+	MemoryLimit Size `key:"memory_limit" default:"0" min:"0" max:"16777216MiB"`
+
+	// Connections is how many clients of this tenant may be connected at a time, by both protocols together. The next one is
+	// turned away. limits.connections and redis.connections bound all tenants together.
+	Connections int `key:"connections" default:"0" min:"0" max:"1000000"`
+
+	// RequestsPerSecond is how many requests of this tenant are served in a second, by both protocols together; one second's
+	// may come at once. The next one is refused and told how long to wait. What ends something (a commit, a release, a
+	// renewal, the end of a request) is counted and never refused.
+	RequestsPerSecond int `key:"requests_per_second" default:"0" min:"0" max:"10000000"`
+
+	// Waiters is how many requests of this tenant may wait at a time, for locks and in kv.wait. The next one is told busy at once.
+	Waiters int `key:"waiters" default:"0" min:"0" max:"1000000"`
 }
 
 // Lock is the section [lock].
@@ -127,8 +176,8 @@ type Lock struct {
 	// that one session cannot occupy the whole pool.
 	MaxWaiters int `key:"max_waiters" default:"64" min:"1" max:"65536"`
 
-	// MaxWait is the longest wait that a client gets, whatever it asks for. The longer it is,
-	// the longer a worker can be occupied by one request. 0 means nobody waits.
+	// MaxWait is the longest wait that a client gets, whatever it asks for: it cuts a longer coatcheck.lock_wait
+	// short, which the log says once. The longer it is, the longer a worker can be occupied by one request. 0 means nobody waits.
 	MaxWait time.Duration `key:"max_wait" default:"5m" min:"0s" max:"24h"`
 }
 
@@ -162,20 +211,31 @@ type Limits struct {
 	// arrives: each connection may use this much.
 	MaxFrame Size `key:"max_frame" default:"16MiB" min:"64KiB" max:"256MiB"`
 
-	// Connections is how many clients may be connected at a time. The next one is turned away.
+	// Connections is how many clients may be connected at a time, to all sockets together. The next one is turned away.
 	// Each php-fpm worker keeps one connection, which costs the daemon a file descriptor and
 	// some kilobytes: the limit of open files (ulimit -n) must be higher.
 	Connections int `key:"connections" default:"10000" min:"1" max:"1000000"`
+
+	// Unfinished is how much memory messages that have not arrived whole may take, for each tenant by itself and
+	// beyond the first 4 KiB of each. A client whose next bytes do not fit is cut off. It must be above max_frame. A message that has not
+	// arrived whole in 30 seconds is cut off in any case.
+	Unfinished Size `key:"unfinished" default:"256MiB" min:"1MiB" max:"65536MiB"`
+
+	// Unread is how much memory answers that clients do not take may use, for each tenant by itself and both protocols
+	// together. A client whose answer does not fit is cut off. It must be above max_frame and redis.output_buffer. A client that
+	// does not take an answer in 10 seconds is cut off in any case.
+	Unread Size `key:"unread" default:"256MiB" min:"1MiB" max:"65536MiB"`
 }
 
 // Memory is the section [memory].
 type Memory struct {
 	// Limit is how much memory all entries together may take, by the daemon's own estimate. When it is
-	// reached, values are evicted to make room; sessions and locks never are, and a write that still does not fit
-	// is refused. The process itself needs about a third more than this. 0 means no limit.
+	// reached, values are evicted to make room, those of the tenant that has the most; sessions and locks never are, and a write
+	// that still does not fit is refused. The process itself needs about a third more than this. 0 means no limit.
 	Limit Size `key:"limit" default:"0" min:"0" max:"16777216MiB"`
 
-	// TenantLimit is the same for each tenant by itself. 0 means no limit.
+	// TenantLimit is the same for each tenant by itself that has no memory_limit of its own. 0 means no limit: one
+	// tenant's sessions can then fill the memory of all.
 	TenantLimit Size `key:"tenant_limit" default:"0" min:"0" max:"16777216MiB"`
 
 	// Eviction says which values make room: lru, those that were not used for the longest, by
@@ -202,7 +262,7 @@ type Redis struct {
 	MaxCommand Size `key:"max_command" default:"16MiB" min:"16KiB" max:"512MiB"`
 
 	// Unfinished is how much memory the commands that have not arrived whole, and those between
-	// MULTI and EXEC, may take on all connections together. A client whose next bytes do not fit is
+	// MULTI and EXEC, may take on all connections of a tenant together. A client whose next bytes do not fit is
 	// cut off.
 	Unfinished Size `key:"unfinished" default:"256MiB" min:"1MiB" max:"65536MiB"`
 
@@ -211,7 +271,7 @@ type Redis struct {
 	OutputBuffer Size `key:"output_buffer" default:"64MiB" min:"64KiB" max:"4GiB"`
 
 	// IdleTimeout is how long a client may be silent before it is disconnected. 0 means as long as
-	// it likes. A client that pauses within a command is disconnected after 30 seconds in any case.
+	// it likes. A command that has not arrived whole in 30 seconds, and one more for each MiB of it, is cut off in any case.
 	IdleTimeout time.Duration `key:"idle_timeout" default:"0s" min:"0s" max:"720h"`
 }
 
@@ -225,6 +285,16 @@ type Front struct {
 	// refused (413). Bodies of unknown length are buffered first: each request may use this
 	// much.
 	MaxBody Size `key:"max_body" default:"32MiB" min:"1KiB" max:"4GiB"`
+}
+
+// Tenant returns the settings of the named tenant; those of one that no table names are the defaults.
+func (c Config) Tenant(name string) Tenant {
+	for _, t := range c.Tenants {
+		if t.Name == name {
+			return t
+		}
+	}
+	return newTenant(name)
 }
 
 // Default returns the settings of a daemon to which nothing was said.

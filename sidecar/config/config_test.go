@@ -7,6 +7,7 @@ import (
 	"math"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func TestDefaults(t *testing.T) {
 			MaxWaiters: 64,
 			MaxWait:    5 * time.Minute,
 		},
-		Limits:  Limits{MaxFrame: 16 * MiB, Connections: 10000},
+		Limits:  Limits{MaxFrame: 16 * MiB, Connections: 10000, Unfinished: 256 * MiB, Unread: 256 * MiB},
 		Journal: Journal{Fsync: "everysec", Values: true, SnapshotAfter: 64 * MiB},
 		Memory:  Memory{Eviction: "lru"},
 		Redis: Redis{
@@ -33,7 +34,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Front: Front{Timeout: time.Minute, MaxBody: 32 * MiB},
 	}
-	if got := Default(); got != want {
+	if got := Default(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if err := Default().Validate(); err != nil {
@@ -149,7 +150,7 @@ func TestEverySettingCanBeGivenInEveryWay(t *testing.T) {
 		"admin": "127.0.0.1:9001", "http": "127.0.0.1:8131", "fpm": "unix:/run/fpm.sock",
 		"fpm_status": "127.0.0.1:9002", "docroot": dir, "log_level": "debug", "log_format": "json",
 		"drain_timeout": "1s", "lock.lease": "1s", "lock.max_hold": "0", "lock.max_waiters": "2",
-		"lock.max_wait": "1s", "limits.max_frame": "65536", "limits.connections": "3",
+		"lock.max_wait": "1s", "limits.max_frame": "65536", "limits.connections": "3", "limits.unfinished": "1GiB", "limits.unread": "1GiB",
 		"data": dir, "journal.fsync": "always", "journal.values": "false", "journal.key_file": "/etc/coatcheck/keys", "journal.snapshot_after": "1MiB", "memory.limit": "1MiB", "memory.tenant_limit": "1MiB", "memory.eviction": "noeviction",
 		"front.timeout": "1s", "front.max_body": "1MiB",
 		"resp": "127.0.0.1:6390", "redis.users": "/etc/coatcheck/users", "redis.connections": "3", "redis.max_arguments": "99",
@@ -240,7 +241,7 @@ func TestNamesAreUnique(t *testing.T) {
 		if isOthersVariable(s.variable()) {
 			t.Errorf("%s: the variable %s has another use", s.key, s.variable())
 		}
-		if isSection(s.key) {
+		if isSection(s.key) || s.key == tenants {
 			t.Errorf("%s is a setting and a section", s.key)
 		}
 	}
@@ -248,7 +249,7 @@ func TestNamesAreUnique(t *testing.T) {
 
 // TestTagsAreSound reads every tag once, so that a mistake in one cannot wait for a user.
 func TestTagsAreSound(t *testing.T) {
-	for _, s := range settings {
+	for _, s := range append(slices.Clone(settings), tenantSettings...) {
 		if (s.tag.Get("min") == "") != (s.tag.Get("max") == "") {
 			t.Errorf("%s has one bound only", s.key)
 		}
@@ -321,7 +322,7 @@ func TestProblemsInAFile(t *testing.T) {
 		"[lock]\nmax_waiters = 0":          {":2: lock.max_waiters = 0:", "from 1 to 65536"},
 		"[lock]\nmax_waiters = 'many'":     {`lock.max_waiters = "many"`, "not a whole number", "from 1 to 65536"},
 		"[lock]\nmax_waiters = true":       {"lock.max_waiters = true", "number", "from 1 to 65536"},
-		"[lock]\nmax_waiters = [1]":        {"lock.max_waiters = […]", "from 1 to 65536"},
+		"[lock]\nmax_waiters = [1]":        {"lock.max_waiters = [1]", "from 1 to 65536"},
 		"limits.max_frame = '16MB'":        {":1: limits.max_frame", `"16MB"`, "MiB", "from 64KiB to 256MiB"},
 		"limits.max_frame = '1GiB'":        {"limits.max_frame", `"1GiB"`, "out of range"},
 		"socket_mode = 660":                {"socket_mode = 660", "in quotes", "octal"},
@@ -386,7 +387,7 @@ func expectProblem(t *testing.T, name, file string, environ []string, flags map[
 		t.Errorf("%s: accepted", name)
 		return
 	}
-	if c != (Config{}) {
+	if !reflect.DeepEqual(c, Config{}) {
 		t.Errorf("%s: settings in spite of an error: %+v", name, c)
 	}
 	for _, part := range parts {

@@ -8,7 +8,9 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -54,7 +56,7 @@ func TestExampleGivesTheDefaults(t *testing.T) {
 		"all lines taken into": commented.ReplaceAll(text, []byte("$1")),
 	} {
 		got, _, err := Load(writeFile(t, string(content)), nil, nil)
-		if err != nil || got != Default() {
+		if err != nil || !reflect.DeepEqual(got, Default()) {
 			t.Errorf("%s: got %+v, %v; want the defaults", name, got, err)
 		}
 	}
@@ -86,11 +88,18 @@ func readComments(t *testing.T) comments {
 
 func (c comments) read(t *testing.T, structs map[string]*ast.StructType, name, prefix string) {
 	for _, field := range structs[name].Fields.List {
+		if field.Tag == nil {
+			continue
+		}
 		key := prefix + keyTag(field)
 		text := field.Doc.Text()
 		rest, ok := strings.CutPrefix(text, field.Names[0].Name+" ")
 		if !ok {
 			t.Errorf("the comment of %s.%s does not begin with the field's name", name, field.Names[0].Name)
+		}
+		if list, ok := field.Type.(*ast.ArrayType); ok {
+			key += ".NAME"
+			c.read(t, structs, list.Elt.(*ast.Ident).Name, key+".")
 		}
 		c[key] = strings.TrimSpace(rest)
 		if section, ok := field.Type.(*ast.Ident); ok && structs[section.Name] != nil && section.Name != "Addr" {
@@ -107,6 +116,9 @@ func keyTag(field *ast.Field) string {
 
 // literal writes a default as a TOML value.
 func literal(s setting) string {
+	if s.kind.list {
+		return "[" + s.initial() + "]"
+	}
 	if value := s.initial(); s.kind.bare && strings.Trim(value, "0123456789") == "" {
 		return value
 	}
@@ -121,13 +133,16 @@ func reference(c comments) string {
 	var b strings.Builder
 	b.WriteString(introduction)
 	section := ""
-	for _, s := range settings {
+	for _, s := range append(slices.Clone(settings), settingsOfTenant("NAME")...) {
 		if s.section() != section {
 			section = s.section()
 			fmt.Fprintf(&b, "\n## [%s]\n\n`[%s]` %s\n", section, section, c[section])
 		}
 		fmt.Fprintf(&b, "\n### %s\n\n`%s` %s\n\n", s.key, s.key, c[s.key])
-		fmt.Fprintf(&b, "* default: `%s`\n* allowed: %s\n* variable: `%s`\n", literal(s), s.allowed(), s.variable())
+		fmt.Fprintf(&b, "* default: `%s`\n* allowed: %s\n", literal(s), s.allowed())
+		if s.tenant == "" {
+			fmt.Fprintf(&b, "* variable: `%s`\n", s.variable())
+		}
 		if s.flag() != "" {
 			argument, _, _ := strings.Cut(s.tag.Get("flag"), " ")
 			fmt.Fprintf(&b, "* flag: `--%s %s`\n", s.flag(), argument)
@@ -148,12 +163,12 @@ order wins. A value that is overridden must still be well written.
 
 * The **file** is TOML. ` + "`--config FILE` or `COATCHECK_CONFIG`" + ` names it; there is none by default. A key that
   is not on this page is an error. A flag's name is accepted as a key too (` + "`log-level`" + `).
-* Each **variable** is ` + "`COATCHECK_`" + ` and the key in capitals. A variable that is set but empty counts: it
+* Each **variable** is ` + "`COATCHECK_`" + ` and the key in capitals; the settings of ` + "`[tenants.NAME]`" + ` have none. A variable that is set but empty counts: it
   turns off what may be empty and is an error elsewhere. A variable ` + "`COATCHECK_*`" + ` that is no setting is a
   warning and not an error, because other programs may use such names; those that coatcheck uses otherwise
   (` + "`COATCHECK_CONFIG`, `COATCHECK_FENCE`, `COATCHECK_TEST_*`, `COATCHECK_DOCKER_*`" + `) are passed over.
 * ` + "`coatcheck check-config FILE`" + ` judges the file by itself, without the environment: it prints each problem
-  with its line, the key, the value and what is allowed, and exits with 1; or ` + "`FILE: ok`" + ` and 0. ` + "`socket_group` and `docroot`" + ` are
+  with its line, the key, the value and what is allowed, and exits with 1; or ` + "`FILE: ok`" + ` and 0. Users, groups and ` + "`docroot`" + ` are
   looked up, so run it on the machine where the daemon will run; whether the other paths can be used is seen at the start.
 
 How values are written:
@@ -162,6 +177,7 @@ How values are written:
 * a *size* with a binary unit, ` + "`\"64KiB\"`, `\"16MiB\"`, `\"1GiB\"`" + `, or as plain bytes: ` + "`65536`" + `.
 * an *address* as ` + "`\"unix:/path\"` or `\"host:port\"`" + `; a host left out of ` + "`host:port`" + ` means every address of the
   machine. Empty means off.
+* a *list* as ` + "`[\"www-data\", 1000]`" + `.
 
 ## Top level
 `
@@ -182,6 +198,11 @@ func example(c comments) string {
 			fmt.Fprintf(&b, "# Note: %s.\n", later)
 		}
 		fmt.Fprintf(&b, "#%s = %s\n", s.name(), literal(s))
+	}
+	// A table makes a tenant, so its header is commented out as well.
+	fmt.Fprintf(&b, "\n# %s %s\n#[%s]\n", "tenants.NAME", remark(c["tenants.NAME"]), "tenants.NAME")
+	for _, s := range settingsOfTenant("NAME") {
+		fmt.Fprintf(&b, "\n# %s %s\n# Allowed: %s.\n# %s = %s\n", s.name(), remark(c[s.key]), s.allowed(), s.name(), literal(s))
 	}
 	return b.String()
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/coatcheck/coatcheck/sidecar/tenant"
 )
 
 // readFile takes the settings of a TOML file. It returns false, with the problem reported, when
@@ -65,24 +67,50 @@ func (d *document) expression(node *unstable.Node) {
 	case unstable.Table, unstable.ArrayTable:
 		names, at := d.names(node)
 		d.table = names
-		if !isSection(strings.Join(names, ".")) {
+		switch name := strings.Join(names, "."); {
+		case names[0] == tenants && len(names) <= 2:
+			d.header(names, at)
+		case !isSection(name):
 			d.unknownSection(names, at)
-		} else if node.Kind == unstable.ArrayTable {
-			d.report(at, "[[%[1]s]] is a list: the section is written [%[1]s]", names[0])
+			return
+		}
+		if node.Kind == unstable.ArrayTable {
+			d.report(at, "[[%[1]s]] is a list: the section is written [%[1]s]", strings.Join(names, "."))
 		}
 	}
+}
+
+// header notes where a tenant begins, be it by [tenants.NAME] or by its first setting.
+func (d *document) header(names []string, at place) {
+	if names[0] != tenants || len(names) < 2 {
+		return
+	}
+	name := names[1]
+	if _, known := d.headers[name]; known {
+		return
+	}
+	d.headers[name] = at
+	if !tenant.ValidName(name) {
+		d.report(at, "[tenants.%s]: a tenant cannot have this name; allowed: %s", quoted(name), tenant.NameRule)
+		return
+	}
+	d.config.tenant(name)
 }
 
 // keyValue takes one setting, or each setting of an inline table.
 func (d *document) keyValue(table []string, node *unstable.Node) {
 	names, at := d.names(node)
 	names = append(slices.Clone(table), names...)
+	d.header(names, at)
+	if names[0] == tenants && len(names) > 1 && !tenant.ValidName(names[1]) {
+		return // it is reported where the tenant begins
+	}
 	key, value := strings.Join(names, "."), node.Value()
 	if s, ok := settingByKey(key); ok {
 		d.value(s, at, value)
 		return
 	}
-	if value.Kind == unstable.InlineTable && isSection(key) {
+	if value.Kind == unstable.InlineTable && (isSection(key) || names[0] == tenants && len(names) <= 2) {
 		for children := value.Children(); children.Next(); {
 			d.keyValue(names, children.Node())
 		}
@@ -94,6 +122,15 @@ func (d *document) keyValue(table []string, node *unstable.Node) {
 // value sets a setting if the value is of the right TOML type.
 func (d *document) value(s setting, at place, value *unstable.Node) {
 	g := given{at, string(value.Data), shown(value)}
+	if s.kind.list && value.Kind == unstable.Array {
+		var ok bool
+		if g.text, ok = listed(value); !ok {
+			d.refuse(s, g, "it must be a list of names in quotes and numbers")
+			return
+		}
+		d.set(s, g)
+		return
+	}
 	if first, ok := d.given[s.key]; ok {
 		d.refuse(s, g, "it is already given on line "+fmt.Sprint(first.place.line))
 		return
@@ -125,11 +162,17 @@ func (d *document) unknownKey(key string, at place, value *unstable.Node) {
 			key, shown(value), strings.Join(namesIn(key), ", "))
 		return
 	}
+	section := key[:max(strings.LastIndexByte(key, '.'), 0)]
+	known := keys()
+	if isSection(section) {
+		for _, name := range namesIn(section) {
+			known = append(known, section+"."+name)
+		}
+	}
 	text := fmt.Sprintf("unknown key %s = %s", key, shown(value))
-	if near := nearest(key, keys()); near != "" {
+	if near := nearest(key, known); near != "" {
 		text += fmt.Sprintf("; did you mean %s?", near)
 	}
-	section := key[:max(strings.LastIndexByte(key, '.'), 0)]
 	if isSection(section) {
 		text += fmt.Sprintf("; allowed in [%s]: %s", section, strings.Join(namesIn(section), ", "))
 	} else if len(d.table) == 0 { // otherwise its header has been refused with this list
@@ -167,11 +210,27 @@ func shown(value *unstable.Node) string {
 	case unstable.String:
 		return quoted(string(value.Data))
 	case unstable.Array:
+		if text, ok := listed(value); ok {
+			return "[" + text + "]"
+		}
 		return "[…]"
 	case unstable.InlineTable:
 		return "{…}"
 	}
 	return string(value.Data)
+}
+
+// listed returns the elements of an array of names and numbers, with commas between them.
+func listed(array *unstable.Node) (text string, ok bool) {
+	var elements []string
+	for all := array.Children(); all.Next(); {
+		e := all.Node()
+		if e.Kind != unstable.String && e.Kind != unstable.Integer || strings.Contains(string(e.Data), ",") {
+			return "", false
+		}
+		elements = append(elements, string(e.Data))
+	}
+	return strings.Join(elements, ","), true
 }
 
 // sections returns the names of the sections.
@@ -185,7 +244,11 @@ func sections() []string {
 	return all
 }
 
-func isSection(name string) bool { return slices.Contains(sections(), name) }
+// isSection says whether a name is that of a section, or of a tenant's.
+func isSection(name string) bool {
+	names := strings.Split(name, ".")
+	return slices.Contains(sections(), name) || len(names) == 2 && names[0] == tenants && tenant.ValidName(names[1])
+}
 
 // keys returns the keys of all settings.
 func keys() []string {
@@ -198,8 +261,12 @@ func keys() []string {
 
 // namesIn returns the names of a section's settings; those at the top with the empty section.
 func namesIn(section string) []string {
+	among := settings
+	if name, ok := strings.CutPrefix(section, tenants+"."); ok {
+		among = settingsOfTenant(name)
+	}
 	var all []string
-	for _, s := range settings {
+	for _, s := range among {
 		if s.section() == section {
 			all = append(all, s.name())
 		}
@@ -213,5 +280,5 @@ func everything() string {
 	for _, section := range sections() {
 		all = append(all, "["+section+"]")
 	}
-	return strings.Join(all, ", ")
+	return strings.Join(append(all, "["+tenants+".NAME]"), ", ")
 }

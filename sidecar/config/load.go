@@ -120,18 +120,15 @@ type given struct {
 type loader struct {
 	config   Config
 	given    map[string]given // by key, the one that counts
+	headers  map[string]place // of tenants, by name: where each begins
 	problems []problem
 }
 
 // newLoader returns a loader that has the defaults.
 func newLoader() *loader {
-	l := &loader{given: make(map[string]given)}
+	l := &loader{given: make(map[string]given), headers: make(map[string]place)}
 	for _, s := range settings {
-		value, err := s.kind.parse(s.initial())
-		if err != nil {
-			panic(fmt.Sprintf("config: default of %s: %v", s.key, err))
-		}
-		s.in(&l.config).Set(reflect.ValueOf(value))
+		s.in(&l.config).Set(reflect.ValueOf(s.initialValue()))
 	}
 	return l
 }

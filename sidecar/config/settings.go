@@ -7,21 +7,28 @@ import (
 	"strings"
 )
 
-// A setting is one field of Config and what its tags say.
+// A setting is one field of Config, or of a Tenant in it, and what its tags say.
 type setting struct {
-	key   string // name in the file, with its section: "lock.lease"
-	index []int  // of the field in Config, for reflect.Value.FieldByIndex
-	kind  kind
-	tag   reflect.StructTag
+	key    string // name in the file, with its section: "lock.lease"
+	tenant string // whose it is; empty: the daemon's
+	index  []int  // of the field in Config or Tenant, for reflect.Value.FieldByIndex
+	kind   kind
+	tag    reflect.StructTag
 }
 
 // settings are all settings in the order of their fields. It is never changed.
 var settings = settingsOf(reflect.TypeFor[Config](), "", nil)
 
+// tenantSettings are the settings of one tenant. It is never changed.
+var tenantSettings = settingsOf(reflect.TypeFor[Tenant](), "", nil)
+
 func settingsOf(section reflect.Type, prefix string, index []int) []setting {
 	var all []setting
 	for i := range section.NumField() {
 		field := section.Field(i)
+		if field.Tag.Get("key") == "" || field.Type == reflect.TypeFor[[]Tenant]() {
+			continue
+		}
 		key := prefix + field.Tag.Get("key")
 		at := append(append([]int(nil), index...), i)
 		if kind, ok := kindOf(field.Type); ok {
@@ -40,17 +47,33 @@ func settingByKey(key string) (setting, bool) {
 			return s, true
 		}
 	}
+	names := strings.Split(key, ".")
+	if len(names) != 3 || names[0] != tenants {
+		return setting{}, false
+	}
+	for _, s := range settingsOfTenant(names[1]) {
+		if s.key == key {
+			return s, true
+		}
+	}
 	return setting{}, false
 }
 
-// section returns the section of the setting; top-level settings have the empty one.
-func (s setting) section() string {
-	section, _, found := strings.Cut(s.key, ".")
-	if !found {
-		return ""
+// tenants is the section whose tables are the tenants.
+const tenants = "tenants"
+
+// settingsOfTenant returns the settings of the named tenant.
+func settingsOfTenant(name string) []setting {
+	own := slices.Clone(tenantSettings)
+	for i := range own {
+		own[i].key = tenants + "." + name + "." + own[i].key
+		own[i].tenant = name
 	}
-	return section
+	return own
 }
+
+// section returns the section of the setting; top-level settings have the empty one.
+func (s setting) section() string { return s.key[:max(strings.LastIndexByte(s.key, '.'), 0)] }
 
 // name returns the key within its section.
 func (s setting) name() string {
@@ -73,9 +96,41 @@ func (s setting) flag() string {
 // initial returns the default as one would write it in a variable.
 func (s setting) initial() string { return s.tag.Get("default") }
 
-// in returns the field of c, which can be set through it.
+// initialValue returns the default.
+func (s setting) initialValue() any {
+	value, err := s.kind.parse(s.initial())
+	if err != nil {
+		panic(fmt.Sprintf("config: default of %s: %v", s.key, err))
+	}
+	return value
+}
+
+// in returns the field of c, which can be set through it. A tenant that is not there is made.
 func (s setting) in(c *Config) reflect.Value {
+	if s.tenant != "" {
+		return reflect.ValueOf(c.tenant(s.tenant)).Elem().FieldByIndex(s.index)
+	}
 	return reflect.ValueOf(c).Elem().FieldByIndex(s.index)
+}
+
+// tenant returns the named tenant, and makes it when it is missing.
+func (c *Config) tenant(name string) *Tenant {
+	for i := range c.Tenants {
+		if c.Tenants[i].Name == name {
+			return &c.Tenants[i]
+		}
+	}
+	c.Tenants = append(c.Tenants, newTenant(name))
+	return &c.Tenants[len(c.Tenants)-1]
+}
+
+// newTenant returns a tenant to which nothing was said.
+func newTenant(name string) Tenant {
+	t := Tenant{Name: name}
+	for _, s := range tenantSettings {
+		reflect.ValueOf(&t).Elem().FieldByIndex(s.index).Set(reflect.ValueOf(s.initialValue()))
+	}
+	return t
 }
 
 // allowed says in words which values are allowed.

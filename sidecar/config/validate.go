@@ -6,8 +6,11 @@ import (
 	"os/user"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/coatcheck/coatcheck/sidecar/tenant"
 )
 
 // A rule is a condition that the tags of a field cannot say.
@@ -31,25 +34,84 @@ func (c *Config) rules() []rule {
 	}
 }
 
+// rules are about one setting of a tenant each.
+func (t Tenant) rules() []rule {
+	key := func(name string) string { return tenants + "." + t.Name + "." + name }
+	all := []rule{
+		{key("socket"), t.Socket != "" && !filepath.IsAbs(t.Socket), `write an absolute path, without "unix:" or "@"`},
+		{key("socket"), len(t.Socket) > maxSocketPath, fmt.Sprintf("the path has %d bytes", len(t.Socket))},
+		{key("owner"), t.Owner != "" && !userExists(t.Owner), "there is no such user on this machine"},
+		{key("group"), !groupExists(t.Group), "there is no such group on this machine"},
+	}
+	if t.Name == DefaultTenant {
+		const why = "the socket of the tenant default is the one at the top of the file: set socket, socket_mode and socket_group there"
+		all = append(all,
+			rule{key("socket"), t.Socket != "", why}, rule{key("mode"), t.Mode != newTenant("").Mode, why},
+			rule{key("owner"), t.Owner != "", why}, rule{key("group"), t.Group != "", why})
+	}
+	return all
+}
+
+// DefaultTenant is whose socket the one at the top of the file is.
+const DefaultTenant = "default"
+
+// sockets returns a rule for each tenant's socket that another setting has already, or that is missing.
+func (c *Config) sockets() (all []rule) {
+	taken := map[string]string{filepath.Clean(c.Socket): "socket"}
+	for name, a := range map[string]Addr{"resp": c.RESP, "admin": c.Admin} {
+		if a.Network == "unix" {
+			taken[a.Address] = name
+		}
+	}
+	for _, t := range c.Tenants {
+		key := tenants + "." + t.Name + ".socket"
+		if t.Socket == "" {
+			all = append(all, rule{key, t.Name != DefaultTenant && c.Redis.Users == "",
+				"nobody can reach this tenant: give it a socket, or users of the Redis protocol (redis.users)"})
+			continue
+		}
+		first, twice := taken[filepath.Clean(t.Socket)]
+		all = append(all, rule{key, twice, "it is the path of " + first + " too"})
+		if !twice {
+			taken[filepath.Clean(t.Socket)] = key
+		}
+	}
+	return all
+}
+
 // relations are about several settings. They are looked at only when each is right by itself.
 func (c *Config) relations() []rule {
-	return []rule{
+	return append(c.sockets(), []rule{
+		{"limits.unfinished", c.Limits.Unfinished < c.Limits.MaxFrame, "a message of limits.max_frame would never fit"},
+		{"limits.unread", c.Limits.Unread < c.Limits.MaxFrame, "an answer of limits.max_frame would never fit"},
+		{"limits.unread", !c.RESP.IsZero() && c.Limits.Unread < c.Redis.OutputBuffer, "a reply of redis.output_buffer would never fit"},
 		{"http", !c.HTTP.IsZero() && c.FPM.IsZero(), "pages are served through php-fpm: set fpm too"},
 		{"http", !c.HTTP.IsZero() && c.Docroot == "", "pages are served from a directory: set docroot too"},
 		{"resp", c.RESP.Network == "tcp" && !c.RESP.isLoopback() && c.Redis.Users == "",
 			"other machines can reach it, and nobody needs a password: set redis.users, or use a loopback address or a Unix socket"},
-	}
+	}...)
 }
 
 // validate reports every value that is not allowed.
 func (l *loader) validate() {
-	for _, s := range settings {
+	all := slices.Clone(settings)
+	for _, t := range l.config.Tenants {
+		if !tenant.ValidName(t.Name) {
+			l.report(place{}, "tenant %s: a tenant cannot have this name; allowed: %s", quoted(t.Name), tenant.NameRule)
+			return
+		}
+		all = append(all, settingsOfTenant(t.Name)...)
+	}
+	for _, s := range all {
 		value := s.in(&l.config)
 		if why, wrong := s.complaint(value); wrong {
 			l.refuse(s, l.origin(s, value), why)
 		}
 	}
 	l.apply(l.config.rules())
+	for _, t := range l.config.Tenants {
+		l.apply(t.rules())
+	}
 	if len(l.problems) == 0 {
 		l.apply(l.config.relations())
 	}
@@ -74,7 +136,7 @@ func (l *loader) origin(s setting, value reflect.Value) given {
 		return g
 	}
 	text := s.kind.format(value.Interface())
-	return given{text: text, shown: quoted(text)}
+	return given{place: l.headers[s.tenant], text: text, shown: quoted(text)}
 }
 
 // groupExists accepts a name that this machine knows, any number, and the empty name.
@@ -83,6 +145,11 @@ func groupExists(group string) bool {
 		return true
 	}
 	_, err := user.LookupGroup(group)
+	return err == nil
+}
+
+func userExists(name string) bool {
+	_, err := UserID(name)
 	return err == nil
 }
 

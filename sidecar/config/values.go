@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"os/user"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -25,6 +26,7 @@ type kind struct {
 	parse  func(text string) (any, error)
 	format func(value any) string
 	bare   bool // a number that the file may give without quotes
+	list   bool // the file may give an array
 }
 
 // newKind wraps the functions of one type so that kinds of all types fit in one table.
@@ -55,6 +57,10 @@ func kindOf(t reflect.Type) (kind, bool) {
 		return newKind("permission bits in octal, from 0000 to 0777", false, parseMode, formatMode), true
 	case reflect.TypeFor[slog.Level]():
 		return newKind("one of debug, info, warn, error", false, parseLevel, formatLevel), true
+	case reflect.TypeFor[UIDs]():
+		k := newKind("a list of names and numbers of users of this machine, or empty", true, parseUIDs, UIDs.String)
+		k.list = true
+		return k, true
 	case reflect.TypeFor[Addr]():
 		return newKind("an address", false, parseAddr, Addr.String), true
 	}
@@ -181,6 +187,46 @@ func parseLevel(text string) (slog.Level, error) {
 }
 
 func formatLevel(level slog.Level) string { return strings.ToLower(level.String()) }
+
+// UIDs are numbers of users.
+type UIDs []int
+
+// String writes them with commas between them.
+func (u UIDs) String() string {
+	var all []string
+	for _, uid := range u {
+		all = append(all, strconv.Itoa(uid))
+	}
+	return strings.Join(all, ",")
+}
+
+// parseUIDs accepts names that this machine knows and numbers, with commas between them.
+func parseUIDs(text string) (UIDs, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var uids UIDs
+	for name := range strings.SplitSeq(text, ",") {
+		uid, err := UserID(strings.TrimSpace(name))
+		if err != nil {
+			return nil, err
+		}
+		uids = append(uids, uid)
+	}
+	return uids, nil
+}
+
+// UserID returns the number of a user, given by name or number.
+func UserID(name string) (int, error) {
+	if uid, err := strconv.ParseUint(name, 10, 32); err == nil {
+		return int(uid), nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		return 0, fmt.Errorf("there is no user %s on this machine", quoted(name))
+	}
+	return strconv.Atoi(u.Uid)
+}
 
 // Addr is where to listen or whom to call, in the two words that net.Listen and net.Dial take:
 // "unix" and a path, or "tcp" and host:port. The zero Addr means off.

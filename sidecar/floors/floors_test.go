@@ -32,6 +32,7 @@ var floors = map[string]int{
 	"arbiter":       1,
 	"client":        1,
 	"socket":        1,
+	"tenant":        2,
 	"cluster":       2,
 	"owner":         2,
 	"quorum":        2,

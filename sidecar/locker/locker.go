@@ -38,6 +38,7 @@ type Locker struct {
 
 	draining chan struct{}
 	drain    sync.Once
+	cutWait  sync.Once // it is logged that a wait was cut short
 
 	held     atomic.Int64 // bound locks of all clients
 	waiting  atomic.Int64 // waiters in all queues
@@ -100,9 +101,17 @@ func (l *Locker) NewClient() *Client {
 	return &Client{l: l, held: make(map[heldName]*held), gone: make(chan struct{})}
 }
 
+// Wake tells those who wait here for the session's or the named lock that it was released elsewhere, and those who watch the key
+// of that name that it changed. They look for themselves: a wake-up without a reason does no harm.
+func (l *Locker) Wake(space store.Space, session bool, key string) {
+	n := name{space: space, session: session, key: key}
+	l.wake(n)
+	l.changed(n)
+}
+
 // nameOf returns the name of the lock or key that a command is about.
 func nameOf(c *store.Command) name {
-	return name{space: c.Space, session: c.Op <= store.OpSessionForce, key: string(c.Key)}
+	return name{space: c.Space, session: c.Op.OfSession(), key: string(c.Key)}
 }
 
 // do has the command decided and tells those who wait for what it changed.
@@ -116,26 +125,17 @@ func (l *Locker) do(ctx context.Context, c *store.Command) (store.Result, error)
 
 // tell wakes those who wait for what a command changed.
 func (l *Locker) tell(c *store.Command, r store.Result) {
+	if c.Frees(&r) {
+		l.wake(nameOf(c))
+	}
+	if c.Op.ChangesString() {
+		l.changed(nameOf(c))
+	}
 	switch c.Op {
-	case store.OpSessionCommit, store.OpSessionDestroy:
-		if r.Released {
-			l.wake(c)
-		}
-	case store.OpSessionRelease, store.OpSessionLapse, store.OpSessionForce, store.OpLockRelease, store.OpLockForce:
-		if r.Done {
-			l.wake(c)
-		}
-	case store.OpLockAcquire:
-		if c.Shared && r.Status == store.OK { // others may share it now
-			l.wake(c)
-		}
-	case store.OpSet, store.OpDel, store.OpGetDel, store.OpIncr, store.OpIncrFloat, store.OpAppend, store.OpExpire:
-		l.changed(c)
 	case store.OpRename:
-		l.changed(c)
 		to := *c
 		to.Key = c.NewKey
-		l.changed(&to)
+		l.changed(nameOf(&to))
 	case store.OpBatch:
 		for i := range r.Batch {
 			l.tell(&c.Batch[i], r.Batch[i])

@@ -80,14 +80,14 @@ func (l *Locker) isHead(n name, w *waiter) bool {
 	return l.queues[n].waiters[0] == w
 }
 
-// wake tells the head of the command's queue that the lock was released.
-func (l *Locker) wake(c *store.Command) {
+// wake tells the head of a lock's queue that it was released.
+func (l *Locker) wake(n name) {
 	if l.waiting.Load() == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if q := l.queues[nameOf(c)]; q != nil {
+	if q := l.queues[n]; q != nil {
 		q.waiters[0].signal()
 	}
 }
@@ -97,7 +97,14 @@ func (l *Locker) wake(c *store.Command) {
 // ErrQueueFull with a Busy result, ErrShuttingDown, ErrClosed, or what the arbiter or ctx returned.
 func (c *Client) Wait(ctx context.Context, cmd *store.Command, wait time.Duration) (store.Result, error) {
 	began := time.Now()
-	r, err := c.wait(ctx, cmd, min(wait, c.l.cfg.MaxWait))
+	if wait > c.l.cfg.MaxWait {
+		c.l.cutWait.Do(func() {
+			c.l.cfg.Log.Warn("a client wants to wait longer than anybody may: it is told busy before; this is said once",
+				"asked", wait.String(), "lock.max_wait", c.l.cfg.MaxWait.String())
+		})
+		wait = c.l.cfg.MaxWait
+	}
+	r, err := c.wait(ctx, cmd, wait)
 	c.l.cfg.Metrics.waited(time.Since(began), r, err)
 	return r, err
 }

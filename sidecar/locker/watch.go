@@ -92,12 +92,11 @@ func (l *Locker) unwatch(n name, change <-chan struct{}) {
 	}
 }
 
-// changed wakes those who watch the command's key.
-func (l *Locker) changed(c *store.Command) {
+// changed wakes those who watch a key.
+func (l *Locker) changed(n name) {
 	if l.watching.Load() == 0 {
 		return
 	}
-	n := nameOf(c)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w := l.watches[n]; w != nil {

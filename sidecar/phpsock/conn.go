@@ -3,10 +3,12 @@ package phpsock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/coatcheck/coatcheck/sidecar/locker"
 	"github.com/coatcheck/coatcheck/sidecar/socket"
 	"github.com/coatcheck/coatcheck/sidecar/store"
+	"github.com/coatcheck/coatcheck/sidecar/tenant"
 	"github.com/coatcheck/coatcheck/sidecar/wire"
 )
 
@@ -26,6 +29,8 @@ const (
 	keptBuffer = 64 << 10
 	// writeTimeout is how long a client may take to accept an answer.
 	writeTimeout = 10 * time.Second
+	// unfinishedTimeout is how long a client may take to say hello, and to finish a message that it began.
+	unfinishedTimeout = 30 * time.Second
 	// maxWaits is how many requests of one connection may wait at a time.
 	maxWaits = 128
 )
@@ -40,8 +45,16 @@ type conn struct {
 	who    *store.Who // shared with the locks it took: replaced, never changed
 	bucket string     // the last one used, so that its name is made once
 
-	in      []byte // bytes read; the first frame begins at its front
-	out     []byte // answers not yet written
+	seat    *tenant.Seat
+	tryRead func(uintptr) bool // a method value, made once
+	readErr error              // of the last read
+
+	*buffers             // nil while the client is silent
+	charged  int64       // what in has of the tenant's quota
+	began    time.Time   // when the client fell silent within a message; zero: it did not
+	readBy   time.Time   // the deadline of reading, as it is set
+	deserted atomic.Bool // the server closes
+
 	req     wire.Request
 	cmd     store.Command
 	greeted bool
@@ -54,6 +67,12 @@ type conn struct {
 	drop    context.CancelFunc // ends request
 }
 
+// buffers are what a connection needs while its client says something.
+type buffers struct {
+	in  []byte // bytes read; the first frame begins at its front
+	out []byte // answers not yet written
+}
+
 // peer is who the kernel says is at the other end.
 type peer struct{ pid, uid int }
 
@@ -62,16 +81,23 @@ func newConn(s *Server, nc *net.UnixConn) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	sock.Charge(&s.cfg.Tenant.Unread)
 	p := peerOf(sock.Raw())
-	return &conn{
-		s: s, nc: nc, socket: sock, peer: p,
+	c := &conn{
+		s: s, nc: nc, socket: sock, peer: p, seat: s.cfg.Tenant.Seat(),
 		client: s.locker.NewClient(),
 		who:    &store.Who{PID: p.pid},
-		in:     make([]byte, 0, firstBuffer),
-	}, nil
+		began:  time.Now(),
+	}
+	c.tryRead = c.read
+	return c, nil
 }
 
-func peerOf(raw syscall.RawConn) (p peer) {
+// nobody is no user's number.
+const nobody = -1
+
+func peerOf(raw syscall.RawConn) peer {
+	p := peer{uid: nobody}
 	raw.Control(func(fd uintptr) {
 		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 			p = peer{pid: int(cred.Pid), uid: int(cred.Uid)}
@@ -84,42 +110,148 @@ func peerOf(raw syscall.RawConn) (p peer) {
 func (c *conn) refuse(e *wire.Error) {
 	c.send(wire.AppendError(nil, 0, e))
 	c.client.Close()
-	c.nc.Close()
+	c.s.conns.TurnAway(c.nc)
 }
 
 // abandon makes serve return, and leaves the client's locks to their leases.
 func (c *conn) abandon() {
 	c.client.Abandon()
+	c.deserted.Store(true)
 	c.nc.SetReadDeadline(time.Unix(1, 0))
 }
 
 // serve reads and answers until the connection ends.
 func (c *conn) serve() {
+	defer c.s.dismiss()
 	defer c.nc.Close()
+	defer c.rest()
 	defer c.waits.Wait()
 	defer c.client.Close()
 	for {
 		if err := c.fill(); err != nil {
+			c.cutOff(err)
 			return
 		}
+		c.seat.Enter()
 		err := c.serveFrames()
+		c.seat.Leave()
 		if c.flush() != nil || err != nil {
 			return
 		}
 	}
 }
 
-// fill reads what has arrived, making room when a frame needs it: at most as much again as is there.
+// fill reads what has arrived, and waits for something to arrive.
 func (c *conn) fill() error {
-	if len(c.in) == cap(c.in) {
-		c.in = slices.Grow(c.in, max(len(c.in), firstBuffer))
+	if err := c.socket.EachTime(c.tryRead); err != nil {
+		return err
 	}
-	n, err := c.socket.Read(c.in[len(c.in):cap(c.in)])
+	return c.readErr
+}
+
+// read is one try to read. It returns false when the client has to say something first.
+func (c *conn) read(fd uintptr) bool {
+	if c.readErr = c.makeRoom(); c.readErr != nil {
+		return true
+	}
+	var n int
+	n, c.readErr = socket.ReadNow(fd, c.in[len(c.in):cap(c.in)])
+	if c.readErr == socket.ErrNotYet {
+		c.pause()
+		return false
+	}
 	c.in = c.in[:len(c.in)+n]
-	if n > 0 {
+	return true
+}
+
+// pause makes an end to what a client that says no more may hold: its buffers if it has said all, its time if it has not.
+func (c *conn) pause() {
+	var by time.Time
+	switch {
+	case len(c.in) == 0 && c.greeted:
+		c.began = time.Time{}
+		c.rest()
+	case c.began.IsZero():
+		c.began = time.Now()
+		fallthrough
+	default:
+		by = c.began.Add(c.s.haste)
+	}
+	if by != c.readBy {
+		c.readBy = by
+		c.nc.SetReadDeadline(by)
+		if c.deserted.Load() { // abandon may have set it just before
+			c.nc.SetReadDeadline(time.Unix(1, 0))
+		}
+	}
+}
+
+// errUnfinished is returned when the messages that have not arrived whole take as much memory as they may.
+var errUnfinished = errors.New("too many unfinished messages of this tenant's clients together (limits.unfinished)")
+
+// makeRoom makes room for what is to be read, in a buffer that another connection does not need now or, when a frame
+// needs it, at most as much again as is there.
+func (c *conn) makeRoom() error {
+	if c.buffers == nil {
+		c.buffers = c.s.buffers.Get().(*buffers)
+	}
+	if len(c.in) < cap(c.in) {
 		return nil
 	}
-	return err
+	more := int64(max(len(c.in), firstBuffer))
+	if !c.s.cfg.Tenant.Unfinished.Take(more) {
+		return errUnfinished
+	}
+	c.charged += more
+	c.in = slices.Grow(c.in, int(more))
+	return nil
+}
+
+// rest gives the buffers to whoever needs them next.
+func (c *conn) rest() {
+	c.discharge()
+	if c.buffers != nil && cap(c.in) <= keptBuffer {
+		c.in, c.out = c.in[:0], c.out[:0]
+		c.s.buffers.Put(c.buffers)
+	}
+	c.buffers = nil
+}
+
+// discharge gives back what the connection's buffer had of the tenant's quota.
+func (c *conn) discharge() {
+	if c.charged > 0 {
+		c.s.cfg.Tenant.Unfinished.Give(c.charged)
+		c.charged = 0
+	}
+}
+
+// cutOff says to a client, if it listens, why it is not listened to any more.
+func (c *conn) cutOff(err error) {
+	switch {
+	case errors.Is(err, errUnfinished):
+		c.s.refused(tenant.Unfinished, "connection closed: too many unfinished messages", "pid", c.peer.pid,
+			"limit", c.s.cfg.Tenant.Unfinished.Limit())
+		c.send(wire.AppendError(nil, 0, &wire.Error{
+			Code: wire.Unavailable, Message: err.Error(), Details: wire.Pairs{{Key: "reason", Value: tenant.Unfinished.String()}},
+		}))
+	case errors.Is(err, os.ErrDeadlineExceeded) && !c.deserted.Load():
+		what := "a message that was begun"
+		if !c.greeted {
+			what = "hello"
+		}
+		c.malformed(&wire.Error{Code: wire.Protocol, Message: fmt.Sprintf("%s did not arrive whole within %v", what, c.s.haste)})
+	}
+}
+
+// malformed tells a client, the log and the metrics why the connection ends.
+func (c *conn) malformed(err error) {
+	c.s.cfg.Metrics.malformed.Inc()
+	if unlogged, now := c.s.garbled.Now(time.Now()); now {
+		c.s.cfg.Log.Warn("connection closed: not the client protocol",
+			"socket", c.s.cfg.Path, "pid", c.peer.pid, "uid", c.peer.uid, "error", err, "unlogged", unlogged)
+	}
+	c.flush() // what was answered comes first
+	c.send(wire.AppendError(nil, 0, asError(err)))
 }
 
 // serveFrames serves the whole frames that are there and keeps what follows them. It returns an error
@@ -135,26 +267,33 @@ func (c *conn) serveFrames() error {
 			err = c.serveFrame(frame)
 		}
 		if err != nil {
-			c.out = wire.AppendError(c.out, 0, asError(err))
-			c.s.cfg.Metrics.malformed.Inc()
-			c.s.cfg.Log.Warn("connection closed: not the client protocol",
-				"socket", c.s.cfg.Path, "pid", c.peer.pid, "uid", c.peer.uid, "error", err)
+			c.malformed(err)
 			return err
 		}
 		rest = after
+		c.began = time.Time{} // what follows is another message
 		if len(c.out) >= keptBuffer {
-			if err := c.flush(); err != nil {
+			if err := c.flushInside(); err != nil {
 				return err
 			}
 		}
+		c.seat.Served()
 	}
 	c.keep(rest)
 	return nil
 }
 
+// flushInside flushes in the middle of the connection's turn, which is over while the client does not read.
+func (c *conn) flushInside() error {
+	c.seat.Leave()
+	defer c.seat.Enter()
+	return c.flush()
+}
+
 // keep moves an unfinished frame to the front of the buffer, of a small one if it can be.
 func (c *conn) keep(rest []byte) {
 	if len(rest) == 0 && cap(c.in) > keptBuffer {
+		c.discharge()
 		c.in = make([]byte, 0, firstBuffer)
 		return
 	}
@@ -163,7 +302,7 @@ func (c *conn) keep(rest []byte) {
 
 // flush writes the answers that have come together.
 func (c *conn) flush() error {
-	if len(c.out) == 0 {
+	if c.buffers == nil || len(c.out) == 0 {
 		return nil
 	}
 	err := c.send(c.out)
@@ -176,16 +315,40 @@ func (c *conn) flush() error {
 
 // send writes whole frames. Any goroutine may call it.
 func (c *conn) send(frames []byte) error {
-	c.write.Lock()
+	if err := c.lockToWrite(len(frames)); err != nil {
+		return c.unread(err)
+	}
 	defer c.write.Unlock()
-	err := c.socket.Write(frames)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		c.s.cfg.Log.Warn("connection closed: the client does not read its answers",
-			"socket", c.s.cfg.Path, "pid", c.peer.pid, "waited", c.s.patience.String())
+	return c.unread(c.socket.Write(frames))
+}
+
+// lockToWrite locks c.write. Answers that wait for it wait for the client as much as the one before them.
+func (c *conn) lockToWrite(size int) error {
+	if c.write.TryLock() {
+		return nil
 	}
-	if err != nil {
-		c.nc.Close() // half a frame may be out: nothing may follow it
+	unread := &c.s.cfg.Tenant.Unread
+	if !unread.Take(int64(size)) {
+		return socket.ErrUnread
 	}
+	c.write.Lock()
+	unread.Give(int64(size))
+	return nil
+}
+
+// unread closes the connection after a write that failed: half a frame may be out, and nothing may follow it.
+func (c *conn) unread(err error) error {
+	if err == nil {
+		return nil
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.s.refused(tenant.Unread, "connection closed: the client does not read its answers", "pid", c.peer.pid, "waited", c.s.patience.String())
+	case errors.Is(err, socket.ErrUnread):
+		c.s.refused(tenant.Unread, "connection closed: too many answers wait for clients that do not read them", "pid", c.peer.pid,
+			"limit", c.s.cfg.Tenant.Unread.Limit())
+	}
+	c.nc.Close()
 	return err
 }
 
@@ -232,6 +395,9 @@ func (c *conn) call(r *wire.Request, out []byte) ([]byte, error) {
 	if err := h.availableIn(c.s.phase()); err != nil {
 		return out, err
 	}
+	if err := c.s.cfg.Tenant.Ask(h.ends); err != nil {
+		return out, c.s.tooFast(err)
+	}
 	out, err := h.serve(c, &r.Params, out)
 	if limit := c.s.cfg.MaxFrame + answerSlack; err == nil && len(out)-len(c.out) > limit {
 		return out, wire.TooLargeError("the answer", len(out)-len(c.out), limit)
@@ -246,7 +412,15 @@ const answerSlack = 8 << 10
 // wait is returned by a handler, as its error, when the answer has to wait. run waits and appends the result; it uses
 // nothing of the request, whose frame is gone by then.
 type wait struct {
-	run func(ctx context.Context, out []byte) ([]byte, error)
+	run   func(ctx context.Context, out []byte) ([]byte, error)
+	quota *tenant.Quota // of which the wait has taken 1, for as long as it lasts; nil: none
+}
+
+// done gives back what the wait took.
+func (w *wait) done() {
+	if w.quota != nil {
+		w.quota.Give(1)
+	}
 }
 
 func (*wait) Error() string { return "the answer has to wait" }
@@ -259,6 +433,7 @@ func (c *conn) later(r *wire.Request, w *wait) error {
 	select {
 	case c.slots <- struct{}{}:
 	default:
+		w.done()
 		return &wire.Error{Code: wire.Unavailable, Message: "too many requests of this connection wait already"}
 	}
 	if c.request == nil {
@@ -268,6 +443,7 @@ func (c *conn) later(r *wire.Request, w *wait) error {
 	c.waits.Go(func() {
 		defer func() { <-c.slots }()
 		out, err := w.run(ctx, wire.BeginResponse(nil, id))
+		w.done()
 		if errors.Is(err, locker.ErrClosed) || errors.Is(err, context.Canceled) {
 			return // nobody is there for the answer any more
 		}
@@ -297,7 +473,7 @@ func (c *conn) command(op store.Op, bucket, key []byte) *store.Command {
 	if string(bucket) != c.bucket {
 		c.bucket = string(bucket)
 	}
-	c.cmd = store.Command{Op: op, Space: store.Space{Tenant: c.s.cfg.Tenant, Bucket: c.bucket}, Key: key}
+	c.cmd = store.Command{Op: op, Space: store.Space{Tenant: c.s.cfg.Tenant.Name, Bucket: c.bucket}, Key: key}
 	return &c.cmd
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/coatcheck/coatcheck/sidecar/locker"
 	"github.com/coatcheck/coatcheck/sidecar/store"
+	"github.com/coatcheck/coatcheck/sidecar/tenant"
 	"github.com/coatcheck/coatcheck/sidecar/wire"
 )
 
@@ -16,6 +17,7 @@ import (
 type handler struct {
 	serve func(c *conn, p *wire.Params, out []byte) ([]byte, error)
 	when  availability
+	ends  bool // it ends what has begun: it is counted to the tenant's rate and never refused for it
 }
 
 // availability says in which phases of the server a method is served.
@@ -40,26 +42,26 @@ func (h *handler) availableIn(p phase) error {
 
 // handlers is the table of methods.
 var handlers = [wire.Unknown]handler{
-	wire.Hello:            {serve: (*conn).hello, when: always},
+	wire.Hello:            {serve: (*conn).hello, when: always, ends: true},
 	wire.ServerPing:       {serve: (*conn).ping, when: always},
 	wire.ServerStatus:     {serve: (*conn).status, when: always},
 	wire.ServerLocks:      {serve: (*conn).serverLocks, when: untilClosed},
 	wire.ServerSessions:   {serve: (*conn).serverSessions, when: untilClosed},
-	wire.ServerEndRequest: {serve: (*conn).endRequest, when: always},
+	wire.ServerEndRequest: {serve: (*conn).endRequest, when: always, ends: true},
 
 	wire.SessionOpen:         {serve: (*conn).sessionOpen},
-	wire.SessionCommit:       {serve: (*conn).sessionCommit, when: untilClosed},
-	wire.SessionRelease:      {serve: (*conn).sessionRelease, when: untilClosed},
-	wire.SessionDestroy:      {serve: (*conn).sessionDestroy, when: untilClosed},
+	wire.SessionCommit:       {serve: (*conn).sessionCommit, when: untilClosed, ends: true},
+	wire.SessionRelease:      {serve: (*conn).sessionRelease, when: untilClosed, ends: true},
+	wire.SessionDestroy:      {serve: (*conn).sessionDestroy, when: untilClosed, ends: true},
 	wire.SessionExists:       {serve: (*conn).sessionExists},
-	wire.SessionForceRelease: {serve: (*conn).sessionForceRelease, when: untilClosed},
+	wire.SessionForceRelease: {serve: (*conn).sessionForceRelease, when: untilClosed, ends: true},
 
 	wire.LockAcquire:      {serve: (*conn).lockAcquire},
-	wire.LockRenew:        {serve: (*conn).lockRenew, when: untilClosed},
-	wire.LockRelease:      {serve: (*conn).lockRelease, when: untilClosed},
+	wire.LockRenew:        {serve: (*conn).lockRenew, when: untilClosed, ends: true},
+	wire.LockRelease:      {serve: (*conn).lockRelease, when: untilClosed, ends: true},
 	wire.LockInfo:         {serve: (*conn).lockInfo},
 	wire.LockList:         {serve: (*conn).lockList},
-	wire.LockForceRelease: {serve: (*conn).lockForceRelease},
+	wire.LockForceRelease: {serve: (*conn).lockForceRelease, ends: true},
 
 	wire.KVGet:        {serve: (*conn).kvGet},
 	wire.KVMGet:       {serve: (*conn).kvMGet},
@@ -123,6 +125,7 @@ type outcome struct {
 	waited  time.Duration
 	waiters int  // others who wait for the lock, when it is Busy
 	full    bool // the queue was full
+	over    bool // too many requests of the tenant wait, for whatever
 }
 
 // contended asks for a lock and has the outcome answered: now or, when the lock is busy and the client is
@@ -132,22 +135,34 @@ func (c *conn) contended(cmd *store.Command, waitMS int64, out []byte, answer fu
 	if err != nil {
 		return out, err
 	}
-	if r.Status == store.Busy && waitMS > 0 {
-		return out, c.wait(own(cmd), locker.Milliseconds(waitMS), answer)
-	}
 	if r.Status == store.Refused {
 		return out, refusal(r)
 	}
 	o := outcome{Result: r, now: cmd.Now}
 	if r.Status == store.Busy {
+		if waitMS > 0 {
+			if o.over = c.tooManyWait(); !o.over {
+				return out, c.wait(own(cmd), locker.Milliseconds(waitMS), answer)
+			}
+		}
 		o.waiters = c.s.locker.Waiters(cmd)
 	}
 	return answer(o, out)
 }
 
+// tooManyWait takes a place for a wait, which gives it back when it is done, or says that there is none.
+func (c *conn) tooManyWait() bool {
+	t := c.s.cfg.Tenant
+	if t.Waiters.Take(1) {
+		return false
+	}
+	c.s.refused(tenant.Waiters, "wait refused: too many requests of the tenant wait", "pid", c.who.PID, "limit", t.Waiters.Limit())
+	return true
+}
+
 // wait returns the wait for a busy lock.
 func (c *conn) wait(cmd *store.Command, patience time.Duration, answer func(outcome, []byte) ([]byte, error)) *wait {
-	return &wait{run: func(ctx context.Context, out []byte) ([]byte, error) {
+	return &wait{quota: &c.s.cfg.Tenant.Waiters, run: func(ctx context.Context, out []byte) ([]byte, error) {
 		began := time.Now()
 		r, err := c.client.Wait(ctx, cmd, patience)
 		full := errors.Is(err, locker.ErrQueueFull)

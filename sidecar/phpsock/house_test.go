@@ -20,6 +20,7 @@ import (
 	"github.com/coatcheck/coatcheck/sidecar/client"
 	"github.com/coatcheck/coatcheck/sidecar/locker"
 	"github.com/coatcheck/coatcheck/sidecar/store"
+	"github.com/coatcheck/coatcheck/sidecar/tenant"
 	"github.com/coatcheck/coatcheck/sidecar/wire"
 )
 
@@ -60,7 +61,8 @@ func open(t testing.TB, change func(*Config, *locker.Config)) *house {
 	log := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	reg := prometheus.NewRegistry()
 	cfg := Config{
-		Path: h.path, Mode: 0o660, Tenant: "default", MaxFrame: 1 << 20, Connections: 100, Version: "test",
+		Path: h.path, File: File{Mode: 0o660}, Tenant: tenant.New("default", tenant.Limits{}, nil), MaxFrame: 1 << 20,
+		Connections: tenant.NewQuota(100), Version: "test",
 		Log: log, Metrics: NewMetrics(reg),
 		Status: func(context.Context) (wire.Pairs, error) { return wire.Pairs{{Key: "version", Value: "test"}}, nil },
 	}

@@ -263,7 +263,10 @@ func (c *conn) kvWait(p *wire.Params, out []byte) ([]byte, error) {
 	if err != nil || r.Version != known || timeout == 0 {
 		return answer(r, r.Version != known, out), err
 	}
-	return out, &wait{run: func(ctx context.Context, out []byte) ([]byte, error) {
+	if c.tooManyWait() {
+		return out, c.s.waitersError()
+	}
+	return out, &wait{quota: &c.s.cfg.Tenant.Waiters, run: func(ctx context.Context, out []byte) ([]byte, error) {
 		r, changed, err := c.client.Watch(ctx, cmd, known, timeout)
 		return answer(r, changed, out), err
 	}}

@@ -29,7 +29,7 @@ func (c *conn) lockAcquire(p *wire.Params, out []byte) ([]byte, error) {
 	cmd.Shared, cmd.Bound, cmd.Who = p.Shared, p.Bound, c.whoRuns(p.Script)
 	return c.contended(cmd, p.Wait, out, func(o outcome, out []byte) ([]byte, error) {
 		if o.Status == store.Busy {
-			return out, busy(o)
+			return out, c.s.busy(o)
 		}
 		out = msgp.AppendMapHeader(out, 2)
 		out = msgp.AppendUint64(msgp.AppendString(out, "fence"), o.Fence)

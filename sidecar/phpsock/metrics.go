@@ -27,7 +27,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "coatcheck_connections_malformed_total", Help: "Connections closed because what they sent was not the client protocol.",
 		}),
 		turnedAway: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "coatcheck_connections_refused_total", Help: "Connections refused because limits.connections were open.",
+			Name: "coatcheck_connections_refused_total", Help: "Connections refused because limits.connections were open. A tenant's refusals are in coatcheck_tenant_refused_total.",
 		}),
 	}
 	r.MustRegister(requests, m.refusals, m.malformed, m.turnedAway)

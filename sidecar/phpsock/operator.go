@@ -110,5 +110,5 @@ func (c *conn) forceBeginning(p *wire.Params) (store.Result, error) {
 // logForced says that an operator released a lock.
 func (c *conn) logForced(p *wire.Params) {
 	c.s.cfg.Log.Warn("lock released by force", "lock", locker.Short(string(p.Key)),
-		"tenant", c.s.cfg.Tenant, "pid", c.who.PID, "uid", c.peer.uid)
+		"tenant", c.s.cfg.Tenant.Name, "pid", c.who.PID, "uid", c.peer.uid)
 }

@@ -17,24 +17,31 @@ import (
 
 	"github.com/coatcheck/coatcheck/sidecar/locker"
 	"github.com/coatcheck/coatcheck/sidecar/socket"
+	"github.com/coatcheck/coatcheck/sidecar/tenant"
 	"github.com/coatcheck/coatcheck/sidecar/wire"
 )
 
 // Config is what a Server needs to know.
 type Config struct {
-	Path  string      // of the socket
-	Mode  fs.FileMode // of the socket
-	Group string      // of the socket; empty: the process' own
+	Path string // of the socket
+	File File   // of the socket
 	// Listener is the socket when it is open already. It is somebody else's: its file is not removed.
 	Listener    net.Listener
-	Tenant      string // whose socket this is
-	MaxFrame    int    // bytes
-	Connections int    // at most
-	Version     string // of the daemon, told to clients
-	// Status answers server.status. It may take its time.
+	Tenant      *tenant.Tenant // whose socket this is
+	Connections *tenant.Quota  // of all servers together (limits.connections)
+	MaxFrame    int            // bytes
+	Version     string         // of the daemon, told to clients
+	// Status answers server.status, for the tenant. It may take its time.
 	Status  func(context.Context) (wire.Pairs, error)
 	Log     *slog.Logger
 	Metrics *Metrics
+}
+
+// File is what the file of a socket is like.
+type File struct {
+	Mode  fs.FileMode
+	Owner string // name or number; empty: the process' own
+	Group string // name or number; empty: the process' own
 }
 
 // Server is one listening socket with its connections.
@@ -44,10 +51,14 @@ type Server struct {
 	listener net.Listener
 	now      atomic.Uint32 // a phase
 	patience time.Duration // how long a client may take to accept an answer
+	haste    time.Duration // how long a client may take to say hello, and to finish a message
 
 	stop sync.Once // of listening
 
-	conns *socket.Crowd[*conn]
+	conns   *socket.Crowd[*conn]
+	buffers sync.Pool     // of *buffers that no connection needs now
+	crowded socket.Seldom // how often it is logged that all connections are taken
+	garbled socket.Seldom // and that one does not speak the protocol
 }
 
 // phase is what a server is doing.
@@ -72,12 +83,13 @@ func Listen(cfg Config, l *locker.Locker) (*Server, error) {
 	listener := cfg.Listener
 	if listener == nil {
 		var err error
-		if listener, err = ListenUnix(cfg.Path, cfg.Mode, cfg.Group); err != nil {
+		if listener, err = ListenUnix(cfg.Path, cfg.File); err != nil {
 			return nil, err
 		}
 	}
 	return &Server{
-		cfg: cfg, locker: l, listener: listener, patience: writeTimeout, conns: socket.NewCrowd[*conn](cfg.Connections),
+		cfg: cfg, locker: l, listener: listener, patience: writeTimeout, haste: unfinishedTimeout, conns: socket.NewCrowd[*conn](),
+		buffers: sync.Pool{New: func() any { return &buffers{in: make([]byte, 0, firstBuffer)} }},
 	}, nil
 }
 
@@ -107,16 +119,18 @@ func RemoveStale(path string) error {
 	return nil
 }
 
-// ListenUnix opens a socket of a mode and a group, the process' own if empty. It replaces a socket file that nobody listens on
+// ListenUnix opens a socket. It replaces a socket file that nobody listens on
 // any more. The caller removes the file behind Close.
-func ListenUnix(path string, mode fs.FileMode, group string) (net.Listener, error) {
+func ListenUnix(path string, file File) (net.Listener, error) {
 	if err := RemoveStale(path); err != nil {
 		return nil, err
 	}
-	l, err := listen(path, mode, group)
+	l, err := listen(path, file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("socket %s: its directory does not exist; make it, or choose another path", path)
+	case errors.Is(err, errNotOurs):
+		return nil, fmt.Errorf("socket %s: %w", path, err)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("socket %s: this user may not make it there; give the user the directory, or choose another path", path)
 	case err != nil:
@@ -125,9 +139,9 @@ func ListenUnix(path string, mode fs.FileMode, group string) (net.Listener, erro
 	return l, nil
 }
 
-// listen opens the socket so that nobody can connect before its mode and group are set: under a private
+// listen opens the socket so that nobody can connect before its mode and owner are set: under a private
 // umask, and by a rename.
-func listen(path string, mode fs.FileMode, group string) (net.Listener, error) {
+func listen(path string, file File) (net.Listener, error) {
 	ready := path + ".new"
 	if err := os.Remove(ready); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -139,7 +153,7 @@ func listen(path string, mode fs.FileMode, group string) (net.Listener, error) {
 		return nil, err
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false) // it has another name by then; Close removes that
-	if err := publish(ready, path, mode, group); err != nil {
+	if err := publish(ready, path, file); err != nil {
 		l.Close()
 		os.Remove(ready)
 		return nil, err
@@ -147,21 +161,46 @@ func listen(path string, mode fs.FileMode, group string) (net.Listener, error) {
 	return l, nil
 }
 
-// publish gives the socket at ready its group, mode and name.
-func publish(ready, path string, mode fs.FileMode, group string) error {
-	if group != "" {
-		gid, err := groupID(group)
+// errNotOurs is returned when a socket cannot be given to a user or group.
+var errNotOurs = errors.New("it cannot be given away")
+
+// publish gives the socket at ready its owner, mode and name.
+func publish(ready, path string, file File) error {
+	if file.Owner != "" {
+		uid, err := userID(file.Owner)
+		if err != nil {
+			return err
+		}
+		if err := os.Chown(ready, uid, -1); err != nil {
+			return fmt.Errorf("%w: user %s shall own it, and only root can give it to another user than itself, which is number %d: %v",
+				errNotOurs, file.Owner, os.Geteuid(), errors.Unwrap(err))
+		}
+	}
+	if file.Group != "" {
+		gid, err := groupID(file.Group)
 		if err != nil {
 			return err
 		}
 		if err := os.Chown(ready, -1, gid); err != nil {
-			return fmt.Errorf("give it to group %s: %w", group, err)
+			return fmt.Errorf("%w: group %s shall own it, and the daemon's user, number %d, must be a member of the group, or root: %v",
+				errNotOurs, file.Group, os.Geteuid(), errors.Unwrap(err))
 		}
 	}
-	if err := os.Chmod(ready, mode); err != nil {
+	if err := os.Chmod(ready, file.Mode); err != nil {
 		return err
 	}
 	return os.Rename(ready, path)
+}
+
+func userID(name string) (int, error) {
+	if uid, err := strconv.Atoi(name); err == nil {
+		return uid, nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		return 0, fmt.Errorf("find its owner: %w", err)
+	}
+	return strconv.Atoi(u.Uid)
 }
 
 func groupID(name string) (int, error) {
@@ -180,21 +219,75 @@ func (s *Server) Serve() error {
 	return socket.Accept(s.listener, s.cfg.Path, s.cfg.Log, func(nc net.Conn) { s.accept(nc.(*net.UnixConn)) })
 }
 
-// accept starts to serve a connection, or refuses it when there are too many.
+// accept starts to serve a connection, or tells it why not.
 func (s *Server) accept(nc *net.UnixConn) {
 	c, err := newConn(s, nc)
 	if err != nil { // it was closed meanwhile
 		nc.Close()
 		return
 	}
-	switch s.conns.Admit(c, c.serve) {
-	case socket.Full:
-		s.cfg.Metrics.turnedAway.Inc()
-		s.cfg.Log.Warn("connection refused: too many", "socket", s.cfg.Path, "pid", c.peer.pid, "limit", s.cfg.Connections)
-		c.refuse(&wire.Error{Code: wire.Unavailable, Message: fmt.Sprintf(
-			"%d connections are open on this socket, which is the limit (limits.connections)", s.cfg.Connections)})
-	case socket.Closed:
+	if e := s.admit(c.peer); e != nil {
+		c.refuse(e)
+		return
+	}
+	if !s.conns.Admit(c, c.serve) {
+		s.dismiss()
 		nc.Close()
+	}
+}
+
+// admit takes the peer's share of the quotas, or says why there is none.
+func (s *Server) admit(p peer) *wire.Error {
+	t := s.cfg.Tenant
+	switch {
+	case !t.Allows(p.uid):
+		return s.stranger(p)
+	case !s.cfg.Connections.Take(1):
+		s.cfg.Metrics.turnedAway.Inc()
+		if unlogged, now := s.crowded.Now(time.Now()); now {
+			s.cfg.Log.Warn("connection refused: too many", "socket", s.cfg.Path, "pid", p.pid,
+				"limit", s.cfg.Connections.Limit(), "unlogged", unlogged)
+		}
+		return tooMany("limits.connections", "on this daemon", s.cfg.Connections.Limit())
+	case !t.Connections.Take(1):
+		s.cfg.Connections.Give(1)
+		s.refused(tenant.Connections, "connection refused: the tenant has too many", "pid", p.pid, "limit", t.Connections.Limit())
+		return tooMany(t.Setting("connections"), "of tenant "+t.Name, t.Connections.Limit())
+	}
+	return nil
+}
+
+// dismiss gives back what admit took.
+func (s *Server) dismiss() {
+	s.cfg.Tenant.Connections.Give(1)
+	s.cfg.Connections.Give(1)
+}
+
+// stranger is the error for a user who is not allowed.
+func (s *Server) stranger(p peer) *wire.Error {
+	setting := s.cfg.Tenant.Setting("allowed_uids")
+	s.refused(tenant.UID, "connection refused: the user is not allowed", "pid", p.pid, "uid", p.uid, "setting", setting)
+	return &wire.Error{
+		Code: wire.Refused, Message: fmt.Sprintf("the user with number %d may not use this socket (%s)", p.uid, setting),
+		Details: wire.Pairs{{Key: "reason", Value: tenant.UID.String()}, {Key: "uid", Value: p.uid}, {Key: "setting", Value: setting}},
+	}
+}
+
+func tooMany(setting, whose string, limit int64) *wire.Error {
+	return &wire.Error{
+		Code: wire.Unavailable, Message: fmt.Sprintf("%d connections %s are open, which is the limit (%s)", limit, whose, setting),
+		Details: wire.Pairs{
+			{Key: "reason", Value: tenant.Connections.String()}, {Key: "limit", Value: limit}, {Key: "setting", Value: setting},
+		},
+	}
+}
+
+// refused counts a refusal to the tenant, and logs it now and then.
+func (s *Server) refused(why tenant.Reason, message string, attrs ...any) {
+	t := s.cfg.Tenant
+	t.Refuse(why)
+	if unlogged, now := t.Logs(why); now {
+		s.cfg.Log.Warn(message, append(attrs, "socket", s.cfg.Path, "tenant", t.Name, "unlogged", unlogged)...)
 	}
 }
 

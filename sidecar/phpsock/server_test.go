@@ -20,6 +20,7 @@ import (
 
 	"github.com/coatcheck/coatcheck/sidecar/client"
 	"github.com/coatcheck/coatcheck/sidecar/locker"
+	"github.com/coatcheck/coatcheck/sidecar/tenant"
 	"github.com/coatcheck/coatcheck/sidecar/wire"
 )
 
@@ -320,7 +321,7 @@ func TestASlowReaderIsCutOff(t *testing.T) {
 }
 
 func TestTooManyConnectionsAreTurnedAway(t *testing.T) {
-	h := open(t, func(c *Config, _ *locker.Config) { c.Connections = 2 })
+	h := open(t, func(c *Config, _ *locker.Config) { c.Connections = tenant.NewQuota(2) })
 	a, b := h.visit(), h.visit()
 	r := h.raw()
 	_, _, err := r.next()
@@ -452,7 +453,7 @@ func TestBeforeItIsReady(t *testing.T) {
 func TestSocketFile(t *testing.T) {
 	dir := t.TempDir()
 	listenAt := func(name string, mode fs.FileMode, group string) (net.Listener, error) {
-		return ListenUnix(filepath.Join(dir, name), mode, group)
+		return ListenUnix(filepath.Join(dir, name), File{Mode: mode, Group: group})
 	}
 	for _, mode := range []fs.FileMode{0o600, 0o660, 0o666} {
 		gid := os.Getgid()
@@ -550,7 +551,7 @@ func TestTheLogHasNoCredentials(t *testing.T) {
 
 func TestTheTenantIsTheSockets(t *testing.T) {
 	h := open(t, nil)
-	other := h.another(func(s *Server) { s.cfg.Tenant = "other" })
+	other := h.another(func(s *Server) { s.cfg.Tenant = tenant.New("other", tenant.Limits{}, nil) })
 	other.s.Ready()
 	a, b := h.visit(), other.visit()
 	a.ask("kv.set", "key", "k", "value", "mine")

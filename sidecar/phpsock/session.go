@@ -60,7 +60,7 @@ func (c *conn) sessionOpen(p *wire.Params, out []byte) ([]byte, error) {
 		if o.Status == store.Busy {
 			c.logBusy(id, who, o)
 			if !goOn {
-				return out, busy(o)
+				return out, c.s.busy(o)
 			}
 		}
 		return appendOpened(out, o), nil
@@ -88,8 +88,8 @@ func appendOpened(out []byte, o outcome) []byte {
 // logBusy says who did not get a session's lock, from whom, and after how long.
 func (c *conn) logBusy(id string, who *store.Who, o outcome) {
 	attrs := []any{
-		"lock", id, "tenant", c.s.cfg.Tenant, "pid", who.PID, "script", who.Script,
-		"waited", o.waited.Round(time.Millisecond).String(), "waiters", o.waiters, "queue_full", o.full,
+		"lock", id, "tenant", c.s.cfg.Tenant.Name, "pid", who.PID, "script", who.Script,
+		"waited", o.waited.Round(time.Millisecond).String(), "waiters", o.waiters, "queue_full", o.full, "tenant_full", o.over,
 	}
 	if o.Holder != nil {
 		attrs = append(attrs, "holder_pid", o.Holder.Who.PID, "holder_script", o.Holder.Who.Script)
@@ -115,7 +115,7 @@ func (c *conn) sessionCommit(p *wire.Params, out []byte) ([]byte, error) {
 	}
 	if r.Status == store.Refused {
 		c.s.cfg.Metrics.refusals.WithLabelValues(r.Reason.String()).Inc()
-		c.s.cfg.Log.Warn("session write refused", "lock", locker.Short(string(p.Key)), "tenant", c.s.cfg.Tenant,
+		c.s.cfg.Log.Warn("session write refused", "lock", locker.Short(string(p.Key)), "tenant", c.s.cfg.Tenant.Name,
 			"pid", c.who.PID, "script", c.who.Script, "fence", cmd.Fence, "why", r.Reason.String())
 		return out, refusal(r)
 	}

@@ -16,6 +16,7 @@ const (
 	looksAtRefusals                   // its reply deals with refused results
 	writes                            // changes values
 	quick                             // takes the same time whatever is stored
+	ends                              // ends what has begun: it is counted to the tenant's rate and never refused for it
 )
 
 // command is a line of the table. It has either plan and reply, or run.

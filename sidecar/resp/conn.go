@@ -3,13 +3,16 @@ package resp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/coatcheck/coatcheck/sidecar/locker"
 	"github.com/coatcheck/coatcheck/sidecar/socket"
 	"github.com/coatcheck/coatcheck/sidecar/store"
+	"github.com/coatcheck/coatcheck/sidecar/tenant"
 )
 
 const (
@@ -22,8 +25,9 @@ const (
 	keptPlan = 16
 	// writeTimeout is how long a client may take to accept an answer.
 	writeTimeout = 10 * time.Second
-	// unfinishedTimeout is how long a client may pause within a command.
+	// unfinishedTimeout is how long a command may take to arrive whole, and slowest the bytes for which it may take a second more.
 	unfinishedTimeout = 30 * time.Second
+	slowest           = 1 << 20
 )
 
 // conn is one connection. Its fields belong to the goroutine that runs serve.
@@ -38,9 +42,12 @@ type conn struct {
 	authed bool
 	space  store.Space
 	db     int
+	tenant *tenant.Tenant // nil before AUTH
+	seat   *tenant.Seat   // at the tenant's gate
+	turn   *tenant.Seat   // the seat of the turn under way: seat may change in the middle of it
 
 	in      reader
-	charged int // what this connection has added to Server.buffered
+	charged int // what this connection has of the tenant's quota of unfinished commands
 	w       writer
 	start   int // where the answer to the command begins in w.out
 	quit    bool
@@ -50,7 +57,9 @@ type conn struct {
 	single [1]store.Result
 	multi  *transaction // nil outside of MULTI
 
-	readBy time.Time // the deadline of reading, as it is set
+	began    time.Time // when the client fell silent within a command; zero: it did not
+	*buffers           // nil while the client is silent; their slices are in in and w
+	readBy   time.Time // the deadline of reading, as it is set
 }
 
 func newConn(s *Server, nc net.Conn) (*conn, error) {
@@ -63,18 +72,40 @@ func newConn(s *Server, nc net.Conn) (*conn, error) {
 		id: s.lastID.Add(1), user: defaultUser, authed: s.login.open(),
 	}
 	c.in = newReader(unknownLimits)
-	if c.authed {
-		c.welcome(defaultUser, s.cfg.Tenant)
-	}
-	c.in.buf = make([]byte, 0, firstBuffer)
 	return c, nil
 }
 
-// welcome sets who the client is.
-func (c *conn) welcome(user, tenant string) {
+// welcome sets who the client is, if that tenant can have one client more. Who the client was before it is no longer.
+func (c *conn) welcome(user, name string) failure {
+	t := c.s.cfg.Tenants.Of(name)
+	if t != c.tenant {
+		if !t.Connections.Take(1) {
+			c.s.refused(t, tenant.Connections, "connection refused: the tenant has too many", "client", c.nc.RemoteAddr().String(),
+				"limit", t.Connections.Limit())
+			return failure(fmt.Sprintf("%s of tenant %s: %d (%s)", errMaxClients, t.Name, t.Connections.Limit(), t.Setting("connections")))
+		}
+		c.leaveTenant()
+		c.tenant, c.seat = t, t.Seat()
+		c.socket.Charge(&t.Unread)
+	}
 	c.authed, c.user = true, user
-	c.space.Tenant = tenant
+	c.space.Tenant = name
 	c.in.limits = readLimits{args: c.s.cfg.MaxArguments, size: c.s.cfg.MaxCommand}
+	return ""
+}
+
+// leaveTenant gives back what the connection has of its tenant's quotas.
+func (c *conn) leaveTenant() {
+	if c.tenant != nil {
+		c.charge(-c.charged)
+		c.tenant.Connections.Give(1)
+	}
+}
+
+// dismiss gives back what the connection has of all quotas.
+func (c *conn) dismiss() {
+	c.leaveTenant()
+	c.s.cfg.Connections.Give(1)
 }
 
 // refuse answers with an error and closes the connection.
@@ -82,16 +113,17 @@ func (c *conn) refuse(f failure) {
 	c.w.fail(f)
 	c.flush()
 	c.client.Close()
-	c.nc.Close()
+	c.s.conns.TurnAway(c.nc)
 }
 
 // serve reads and answers until the connection ends.
 func (c *conn) serve() {
+	defer c.dismiss()
 	defer c.nc.Close()
 	defer c.client.Close()
-	defer func() { c.charge(-c.charged) }()
-	c.setReadDeadline()
-	_ = c.socket.EachTime(c.ready) // the error says that time is up or the connection closed: it has ended either way
+	if err := c.socket.EachTime(c.ready); err != nil {
+		c.cutOff(err)
+	}
 }
 
 // ready reads and answers what is there. It returns true when the connection must end.
@@ -105,12 +137,19 @@ func (c *conn) ready(fd uintptr) bool {
 		n, err := socket.ReadNow(fd, room)
 		switch {
 		case errors.Is(err, socket.ErrNotYet):
+			if err := c.pause(); err != nil {
+				c.cutOff(err)
+				return true
+			}
 			return false
 		case err != nil:
 			return true
 		}
 		c.in.buf = c.in.buf[:len(c.in.buf)+n]
+		c.turn = c.seat
+		c.turn.Enter()
 		err = c.serveCommands()
+		c.turn.Leave()
 		if c.flush() != nil || err != nil || c.quit {
 			return true
 		}
@@ -122,38 +161,91 @@ func (c *conn) ready(fd uintptr) bool {
 		if c.s.closing.Load() {
 			return true // what was read is answered
 		}
-		c.setReadDeadline()
 	}
 }
 
-// held returns how much of the memory that all share the connection takes.
+// buffers are what a connection needs while its client says something. Both are empty.
+type buffers struct{ in, out []byte }
+
+// pause makes an end to what a client that says no more may hold: its buffers if it has said all, its time if it has not.
+func (c *conn) pause() error {
+	held := c.held()
+	if c.in.pending() {
+		held = max(0, cap(c.in.buf)-firstBuffer) + c.multi.size()
+		if c.began.IsZero() {
+			c.began = time.Now()
+		}
+	} else {
+		c.began = time.Time{}
+		c.rest()
+	}
+	c.setReadDeadline()
+	if !c.charge(held - c.charged) {
+		return errBuffersFull
+	}
+	return nil
+}
+
+// rest gives the buffers to whoever needs them next.
+func (c *conn) rest() {
+	if b := c.buffers; b != nil && cap(c.in.buf) <= keptBuffer {
+		b.in, b.out = c.in.buf[:0], c.w.out[:0]
+		c.s.buffers.Put(b)
+	}
+	c.in.buf, c.in.start, c.in.pos = nil, 0, 0
+	c.w.out, c.buffers = nil, nil
+}
+
+// held returns how much of the memory that all clients of the tenant share the connection takes while it is served.
 func (c *conn) held() int { return max(0, cap(c.in.buf)-keptBuffer) + c.multi.size() }
 
 // cutOff says to a client that is being closed for its silence or its greed why, if it listens.
 func (c *conn) cutOff(err error) {
-	if errors.Is(err, errBuffersFull) {
+	switch {
+	case errors.Is(err, errBuffersFull):
+		c.s.refused(c.tenant, tenant.Unfinished, "connection closed: too many unfinished commands",
+			"client", c.nc.RemoteAddr().String(), "limit", c.tenant.Commands.Limit())
 		c.w.fail(failure("ERR " + err.Error()))
 		c.flush()
-		c.s.cfg.Metrics.malformed.Inc()
-		c.s.cfg.Log.Warn("connection closed: too many unfinished commands", "resp", c.s.cfg.Address,
-			"client", c.nc.RemoteAddr().String(), "limit", c.s.cfg.Unfinished)
+	case errors.Is(err, os.ErrDeadlineExceeded) && !c.began.IsZero() && !c.s.closing.Load():
+		c.malformed(fmt.Errorf("a command that was begun %v ago has not arrived whole", time.Since(c.began).Round(time.Second)))
 	}
 }
 
-// errBuffersFull is returned when the unfinished commands of all connections take as much memory as they may.
+// malformed tells a client, the log and the metrics why the connection ends.
+func (c *conn) malformed(err error) {
+	c.s.cfg.Metrics.malformed.Inc()
+	if unlogged, now := c.s.garbled.Now(time.Now()); now {
+		c.s.cfg.Log.Warn("connection closed: not the Redis protocol", "resp", c.s.cfg.Address,
+			"client", c.nc.RemoteAddr().String(), "error", err, "unlogged", unlogged)
+	}
+	c.w.fail(failure("ERR " + err.Error()))
+	c.flush()
+}
+
+// errBuffersFull is returned when the unfinished commands of a tenant's connections take as much memory as they may.
 var errBuffersFull = errors.New("too many unfinished commands on all connections together (redis.unfinished)")
 
-// charge adds to what the connection's buffers take of the memory that all share, and says whether it fits.
+// charge adds to what the connection's buffers take of the memory that all clients of the tenant share, and says whether it
+// fits. A client that is nobody's yet cannot send so much that it would be charged.
 func (c *conn) charge(delta int) bool {
-	if delta == 0 {
-		return true
+	switch {
+	case delta == 0 || c.tenant == nil:
+	case delta > 0 && !c.tenant.Commands.Take(int64(delta)):
+		return false
+	case delta < 0:
+		c.tenant.Commands.Give(int64(-delta))
 	}
 	c.charged += delta
-	return c.s.buffered.Add(int64(delta)) <= int64(c.s.cfg.Unfinished) || delta < 0
+	return true
 }
 
 // room makes room for what is to be read.
 func (c *conn) room() ([]byte, error) {
+	if c.buffers == nil {
+		c.buffers = c.s.buffers.Get().(*buffers)
+		c.in.buf, c.w.out = c.buffers.in, c.buffers.out
+	}
 	room := c.in.room(firstBuffer)
 	if grown := c.held() - c.charged; grown > 0 && !c.charge(grown) {
 		return nil, errBuffersFull
@@ -161,21 +253,24 @@ func (c *conn) room() ([]byte, error) {
 	return room, nil
 }
 
-// setReadDeadline bounds the silence of the client. A deadline that is far enough is left alone: setting one costs
-// more than a look at the clock.
+// setReadDeadline bounds the silence of the client, and how long a command takes to arrive. A deadline that is far enough is left
+// alone: setting one costs more than a look at the clock.
 func (c *conn) setReadDeadline() {
-	limit := c.s.cfg.IdleTimeout
-	if c.in.pending() && (limit == 0 || limit > unfinishedTimeout) {
-		limit = unfinishedTimeout
-	}
 	var by time.Time
-	if limit > 0 {
+	if limit := c.s.cfg.IdleTimeout; limit > 0 {
 		now := time.Now()
 		by = now.Add(limit)
-		if d := by.Sub(c.readBy); d >= 0 && d < limit/16 {
+		if d := by.Sub(c.readBy); c.began.IsZero() && d >= 0 && d < limit/16 {
 			return
 		}
-	} else if c.readBy.IsZero() {
+	}
+	if !c.began.IsZero() {
+		whole := c.began.Add(unfinishedTimeout + time.Duration(len(c.in.buf)/slowest)*time.Second)
+		if by.IsZero() || whole.Before(by) {
+			by = whole
+		}
+	}
+	if by.Equal(c.readBy) {
 		return
 	}
 	c.readBy = by
@@ -195,7 +290,27 @@ func (c *conn) flush() error {
 		c.w.out = nil
 	}
 	c.w.out = c.w.out[:0]
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.unread("connection closed: the client does not read its answers", "waited", writeTimeout.String())
+	case errors.Is(err, socket.ErrUnread):
+		c.unread("connection closed: too many answers wait for clients that do not read them", "limit", c.tenant.Unread.Limit())
+	}
 	return err
+}
+
+// unread counts and logs that the connection ends because its client does not read.
+func (c *conn) unread(message string, attrs ...any) {
+	if c.tenant != nil {
+		c.s.refused(c.tenant, tenant.Unread, message, append(attrs, "client", c.nc.RemoteAddr().String())...)
+	}
+}
+
+// flushInside flushes in the middle of the connection's turn, which is over while the client does not read.
+func (c *conn) flushInside() error {
+	c.turn.Leave()
+	defer c.turn.Enter()
+	return c.flush()
 }
 
 // serveCommands answers the whole commands that are there. It returns an error when the connection must end.
@@ -206,18 +321,17 @@ func (c *conn) serveCommands() error {
 			return nil
 		}
 		if err != nil {
-			c.w.fail(failure("ERR " + err.Error()))
-			c.s.cfg.Metrics.malformed.Inc()
-			c.s.cfg.Log.Warn("connection closed: not the Redis protocol", "resp", c.s.cfg.Address,
-				"client", c.nc.RemoteAddr().String(), "error", err)
+			c.malformed(err)
 			return err
 		}
+		c.began = time.Time{} // what follows is another command
 		c.serveCommand(args)
 		if len(c.w.out) >= keptBuffer {
-			if err := c.flush(); err != nil {
+			if err := c.flushInside(); err != nil {
 				return err
 			}
 		}
+		c.turn.Served()
 	}
 	return nil
 }
@@ -288,6 +402,14 @@ func (c *conn) admit(cmd *command, args [][]byte) failure {
 		return wrongArity(cmd.name)
 	case !c.authed && !cmd.has(beforeAuth):
 		return errNoAuth
+	case c.tenant == nil:
+		return ""
+	}
+	if err := c.tenant.Ask(cmd.has(ends)); err != nil {
+		if unlogged, now := c.tenant.Logs(tenant.Rate); now {
+			c.s.cfg.Log.Warn("request refused: the tenant asks too often", "resp", c.s.cfg.Address, "tenant", c.tenant.Name, "unlogged", unlogged)
+		}
+		return failure("THROTTLED " + err.Error())
 	}
 	return ""
 }

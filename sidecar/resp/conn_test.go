@@ -16,6 +16,7 @@ import (
 	"github.com/coatcheck/coatcheck/sidecar/journal"
 	"github.com/coatcheck/coatcheck/sidecar/locker"
 	"github.com/coatcheck/coatcheck/sidecar/store"
+	"github.com/coatcheck/coatcheck/sidecar/tenant"
 )
 
 // standing returns a server's end of a connection whose other end says nothing, so that a test can serve it by itself.
@@ -36,7 +37,8 @@ func standingOn(t testing.TB, a arbiter.Arbiter) *conn {
 	registry := prometheus.NewRegistry()
 	l := locker.New(a, locker.Config{Log: slog.New(slog.DiscardHandler), Metrics: locker.NewMetrics(registry)})
 	s := New(Config{
-		Tenant: "test", Connections: 1, MaxArguments: 100, MaxCommand: 1 << 20, Unfinished: 1 << 20, OutputBuffer: 1 << 20,
+		Tenant: "test", Tenants: tenant.NewSet(map[string]tenant.Limits{"test": {Commands: 1 << 20}}, nil), Connections: tenant.NewQuota(1),
+		MaxArguments: 100, MaxCommand: 1 << 20, OutputBuffer: 1 << 20,
 		Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(registry),
 	}, listener, l)
 	peer, err := net.Dial("unix", path)
@@ -53,12 +55,18 @@ func standingOn(t testing.TB, a arbiter.Arbiter) *conn {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if f := s.admit(c); f != "" {
+		t.Fatal(f)
+	}
 	return c
 }
 
 // feed serves bytes as if they had arrived and returns the answers.
 func (c *conn) feed(in string) string {
-	room := c.in.room(len(in))
+	room, err := c.room()
+	if err != nil {
+		return err.Error()
+	}
 	c.in.buf = c.in.buf[:len(c.in.buf)+copy(room, in)]
 	c.w.out = c.w.out[:0]
 	c.serveCommands()

@@ -96,13 +96,14 @@ func (c *conn) authenticate(user string, password []byte) failure {
 		}
 		return ""
 	}
-	tenant, ok := c.s.login.check(user, password)
+	c.turn.Leave() // the check takes long
+	name, ok := c.s.login.check(user, password)
+	c.turn.Enter()
 	if !ok {
 		c.s.cfg.Log.Warn("password refused", "resp", c.s.cfg.Address, "user", locker.Short(user), "client", c.nc.RemoteAddr().String())
 		return errWrongPass
 	}
-	c.welcome(user, tenant)
-	return ""
+	return c.welcome(user, name)
 }
 
 // runHello answers HELLO version, with AUTH user password and SETNAME name.

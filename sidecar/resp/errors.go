@@ -64,8 +64,12 @@ var refusals = map[store.Reason]failure{
 // refusal says why a result is one that was refused.
 func refusal(r *store.Result) failure {
 	if r.Reason == store.Full {
-		return failure(fmt.Sprintf("%s %d bytes are needed, %d of %d are in use (memory.limit)",
-			errFull, r.N, r.Stats.Bytes, r.Stats.Limit))
+		setting := "memory.limit"
+		if r.Stats.Own {
+			setting = "the tenant's memory_limit, or memory.tenant_limit"
+		}
+		return failure(fmt.Sprintf("%s %d bytes are needed, %d of %d are in use (%s)",
+			errFull, r.N, r.Stats.Bytes, r.Stats.Limit, setting))
 	}
 	if f, ok := refusals[r.Reason]; ok {
 		return f

@@ -62,8 +62,16 @@ func infoServer(c *conn, b *strings.Builder) failure {
 }
 
 func infoClients(c *conn, b *strings.Builder) failure {
-	fmt.Fprintf(b, "connected_clients:%d\r\nmaxclients:%d\r\n", c.s.Connections(), c.s.cfg.Connections)
+	fmt.Fprintf(b, "connected_clients:%d\r\nmaxclients:%d\r\n", c.tenant.Connections.Used(), c.maxClients())
 	return ""
+}
+
+// maxClients is how many clients the tenant may have.
+func (c *conn) maxClients() int64 {
+	if own := c.tenant.Connections.Limit(); own > 0 {
+		return min(own, c.s.cfg.Connections.Limit())
+	}
+	return c.s.cfg.Connections.Limit()
 }
 
 func infoMemory(c *conn, b *strings.Builder) failure {
@@ -77,13 +85,14 @@ func infoMemory(c *conn, b *strings.Builder) failure {
 func infoStats(c *conn, b *strings.Builder) failure {
 	stats, f := c.stats()
 	if f == "" {
-		fmt.Fprintf(b, "total_connections_received:%d\r\nevicted_keys:%d\r\n", c.s.lastID.Load(), stats.Evicted)
+		fmt.Fprintf(b, "total_commands_processed:%d\r\nevicted_keys:%d\r\n", c.tenant.Requests(), stats.Evicted)
 	}
 	return f
 }
 
+// stats counts what the tenant has.
 func (c *conn) stats() (store.Stats, failure) {
-	r, err := c.client.Do(context.Background(), &store.Command{Op: store.OpStats})
+	r, err := c.client.Do(context.Background(), &store.Command{Op: store.OpStats, Space: store.Space{Tenant: c.tenant.Name}})
 	if err != nil {
 		return store.Stats{}, undecided(err)
 	}
@@ -127,11 +136,16 @@ func runConfig(c *conn, args [][]byte) {
 }
 
 func (c *conn) replyConfig(patterns [][]byte) {
+	stats, f := c.stats()
+	if f != "" {
+		c.w.fail(f)
+		return
+	}
 	settings := [][2]string{
 		{"appendonly", "no"},
 		{"databases", fmt.Sprint(databases)},
-		{"maxclients", fmt.Sprint(c.s.cfg.Connections)},
-		{"maxmemory", fmt.Sprint(c.s.cfg.MemoryLimit)},
+		{"maxclients", fmt.Sprint(c.maxClients())},
+		{"maxmemory", fmt.Sprint(stats.Limit)},
 		{"proto-max-bulk-len", fmt.Sprint(c.s.cfg.MaxCommand)},
 		{"save", ""},
 		{"timeout", fmt.Sprint(int64(c.s.cfg.IdleTimeout.Seconds()))},

@@ -176,8 +176,8 @@ func parseDigest(b []byte) (d digest, ok bool) {
 
 func scriptCommands() []command {
 	return []command{
-		{name: "eval", arity: -3, traits: writes, keys: keyRange{}, plan: planEval, reply: nil},
-		{name: "evalsha", arity: -3, traits: writes, keys: keyRange{}, plan: planEvalSHA, reply: nil},
+		{name: "eval", arity: -3, traits: writes | ends, keys: keyRange{}, plan: planEval, reply: nil},
+		{name: "evalsha", arity: -3, traits: writes | ends, keys: keyRange{}, plan: planEvalSHA, reply: nil},
 		{name: "script", arity: -2, traits: notInMulti, run: runScript},
 	}
 }

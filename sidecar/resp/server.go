@@ -3,25 +3,26 @@ package resp
 import (
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/coatcheck/coatcheck/sidecar/locker"
 	"github.com/coatcheck/coatcheck/sidecar/socket"
+	"github.com/coatcheck/coatcheck/sidecar/tenant"
 )
 
 // Config is what a Server needs to know.
 type Config struct {
-	Address      string // for logs
-	Tenant       string // of everyone, when there are no users
-	Users        Users  // who may authenticate; empty: nobody needs to
-	Connections  int    // at most
-	MaxArguments int    // of one command
-	MaxCommand   int    // bytes of one command, and so of a value
-	Unfinished   int    // bytes of commands that have not arrived whole, of all connections together
-	OutputBuffer int    // bytes of one reply
+	Address      string        // for logs
+	Tenants      *tenant.Set   // those of the users
+	Tenant       string        // of everyone, when there are no users
+	Users        Users         // who may authenticate; empty: nobody needs to
+	Connections  *tenant.Quota // of all tenants together (redis.connections)
+	MaxArguments int           // of one command
+	MaxCommand   int           // bytes of one command, and so of a value
+	OutputBuffer int           // bytes of one reply
 	IdleTimeout  time.Duration
-	MemoryLimit  int64  // as clients are told; 0: none
 	Version      string // of the daemon
 	Log          *slog.Logger
 	Metrics      *Metrics
@@ -38,9 +39,11 @@ type Server struct {
 	started  time.Time
 	closing  atomic.Bool
 	lastID   atomic.Int64
-	buffered atomic.Int64 // bytes of read buffers and queued commands, beyond what each connection may have for nothing
 
-	conns *socket.Crowd[*conn]
+	conns   *socket.Crowd[*conn]
+	buffers sync.Pool     // of *buffers that no connection needs now
+	crowded socket.Seldom // how often it is logged that all connections are taken
+	garbled socket.Seldom // and that one does not speak the protocol
 }
 
 // New returns a server for the listener, which it closes.
@@ -48,7 +51,8 @@ func New(cfg Config, listener net.Listener, l *locker.Locker) *Server {
 	s := &Server{
 		cfg: cfg, listener: listener, locker: l,
 		table: newTable(), scripts: newScripts(), login: newLogin(cfg.Users),
-		started: time.Now(), conns: socket.NewCrowd[*conn](cfg.Connections),
+		started: time.Now(), conns: socket.NewCrowd[*conn](),
+		buffers: sync.Pool{New: func() any { return &buffers{in: make([]byte, 0, firstBuffer)} }},
 	}
 	for name, cmd := range s.table {
 		cmd.served = cfg.Metrics.served[name]
@@ -69,13 +73,40 @@ func (s *Server) accept(nc net.Conn) {
 		nc.Close()
 		return
 	}
-	switch s.conns.Admit(c, c.serve) {
-	case socket.Full:
-		s.cfg.Metrics.turnedAway.Inc()
-		s.cfg.Log.Warn("connection refused: too many", "resp", s.cfg.Address, "limit", s.cfg.Connections)
-		c.refuse(errMaxClients)
-	case socket.Closed:
+	if f := s.admit(c); f != "" {
+		c.refuse(f)
+		return
+	}
+	if !s.conns.Admit(c, c.serve) {
+		c.dismiss()
 		nc.Close()
+	}
+}
+
+// admit takes the connection's share of the quotas, or says why there is none.
+func (s *Server) admit(c *conn) failure {
+	if !s.cfg.Connections.Take(1) {
+		s.cfg.Metrics.turnedAway.Inc()
+		if unlogged, now := s.crowded.Now(time.Now()); now {
+			s.cfg.Log.Warn("connection refused: too many", "resp", s.cfg.Address, "limit", s.cfg.Connections.Limit(), "unlogged", unlogged)
+		}
+		return errMaxClients
+	}
+	if !s.login.open() {
+		return ""
+	}
+	f := c.welcome(defaultUser, s.cfg.Tenant)
+	if f != "" {
+		s.cfg.Connections.Give(1)
+	}
+	return f
+}
+
+// refused counts a refusal to a tenant, and logs it now and then.
+func (s *Server) refused(t *tenant.Tenant, why tenant.Reason, message string, attrs ...any) {
+	t.Refuse(why)
+	if unlogged, now := t.Logs(why); now {
+		s.cfg.Log.Warn(message, append(attrs, "resp", s.cfg.Address, "tenant", t.Name, "unlogged", unlogged)...)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
 	"github.com/coatcheck/coatcheck/sidecar/locker"
 	"github.com/coatcheck/coatcheck/sidecar/store"
+	"github.com/coatcheck/coatcheck/sidecar/tenant"
 )
 
 // serve returns a server that serves, and its address.
@@ -27,7 +28,8 @@ func serve(t *testing.T) (*Server, string) {
 	a := arbiter.NewLocal(store.New(store.Limits{}), func() int64 { return 1_000_000 }, nil)
 	l := locker.New(a, locker.Config{Log: slog.New(slog.DiscardHandler), Metrics: locker.NewMetrics(registry)})
 	s := New(Config{
-		Tenant: "test", Connections: 1000, MaxArguments: 100, MaxCommand: 1 << 20, Unfinished: 1 << 20, OutputBuffer: 1 << 20,
+		Tenant: "test", Tenants: tenant.NewSet(map[string]tenant.Limits{"test": {Commands: 1 << 20}}, nil), Connections: tenant.NewQuota(1000),
+		MaxArguments: 100, MaxCommand: 1 << 20, OutputBuffer: 1 << 20,
 		Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(registry),
 	}, listener, l)
 	go s.Serve()

@@ -47,8 +47,8 @@ func stringCommands() []command {
 		{name: "incrbyfloat", arity: 3, traits: writes | quick, keys: oneKey, plan: planIncrByFloat, reply: replyStoredValue},
 		{name: "append", arity: 3, traits: writes | quick, keys: oneKey, plan: planAppend, reply: replyN},
 		{name: "strlen", arity: 2, traits: quick, keys: oneKey, plan: plain(store.OpStrlen), reply: replyN},
-		{name: "delifeq", arity: 3, traits: writes | quick, keys: oneKey, plan: planDelIfEq, reply: replyDone},
-		{name: "delex", arity: -2, traits: writes | quick, keys: oneKey, plan: planDelEx, reply: replyDone},
+		{name: "delifeq", arity: 3, traits: writes | quick | ends, keys: oneKey, plan: planDelIfEq, reply: replyDone},
+		{name: "delex", arity: -2, traits: writes | quick | ends, keys: oneKey, plan: planDelEx, reply: replyDone},
 	}
 }
 
@@ -98,19 +98,19 @@ func connectionCommands() []command {
 		{name: "ping", arity: -1, traits: quick, plan: planPing, reply: replyPing},
 		{name: "echo", arity: 2, traits: quick, plan: planNothing, reply: replyEcho},
 		{name: "select", arity: 2, traits: quick, plan: planSelect, reply: replyOK},
-		{name: "auth", arity: -2, traits: quick | beforeAuth | notInMulti, run: runAuth},
-		{name: "hello", arity: -1, traits: quick | beforeAuth | notInMulti, run: runHello},
-		{name: "quit", arity: -1, traits: quick | beforeAuth | duringMulti, run: runQuit},
-		{name: "reset", arity: 1, traits: quick | beforeAuth | duringMulti, run: runReset},
+		{name: "auth", arity: -2, traits: quick | beforeAuth | notInMulti | ends, run: runAuth},
+		{name: "hello", arity: -1, traits: quick | beforeAuth | notInMulti | ends, run: runHello},
+		{name: "quit", arity: -1, traits: quick | beforeAuth | duringMulti | ends, run: runQuit},
+		{name: "reset", arity: 1, traits: quick | beforeAuth | duringMulti | ends, run: runReset},
 		{name: "client", arity: -2, traits: notInMulti, run: runClient},
 		{name: "info", arity: -1, traits: notInMulti, run: runInfo},
 		{name: "command", arity: -1, traits: notInMulti, run: runCommand},
 		{name: "config", arity: -2, traits: notInMulti, run: runConfig},
 		{name: "multi", arity: 1, traits: quick | duringMulti, run: runMulti},
-		{name: "exec", arity: 1, traits: duringMulti, run: runExec},
-		{name: "discard", arity: 1, traits: quick | duringMulti, run: runDiscard},
+		{name: "exec", arity: 1, traits: duringMulti | ends, run: runExec},
+		{name: "discard", arity: 1, traits: quick | duringMulti | ends, run: runDiscard},
 		{name: "watch", arity: -2, traits: quick | duringMulti, run: runWatch},
-		{name: "unwatch", arity: 1, traits: quick, plan: planNothing, reply: replyOK},
+		{name: "unwatch", arity: 1, traits: quick | ends, plan: planNothing, reply: replyOK},
 	}
 }
 

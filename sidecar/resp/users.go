@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/coatcheck/coatcheck/sidecar/tenant"
 )
 
 // defaultUser is who AUTH with a password alone means.
@@ -68,6 +70,9 @@ func (u Users) add(line string) error {
 	fields := strings.SplitN(line, ":", 3)
 	if len(fields) != 3 || fields[0] == "" || fields[1] == "" {
 		return fmt.Errorf("a line is user:tenant:hash")
+	}
+	if !tenant.ValidName(fields[1]) {
+		return fmt.Errorf("the tenant of user %s cannot have this name; a tenant's name is %s", fields[0], tenant.NameRule)
 	}
 	if _, twice := u[fields[0]]; twice {
 		return fmt.Errorf("the user %s is there twice", fields[0])

@@ -3,22 +3,27 @@ package socket
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
 
 // Accept hands each connection of a listener to admit, until the listener is closed. address is what the log calls it.
 func Accept(l net.Listener, address string, log *slog.Logger, admit func(net.Conn)) error {
+	var seldom Seldom
 	for {
 		nc, err := l.Accept()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-			log.Error("cannot accept a connection: no file descriptors left; raise LimitNOFILE", "address", address)
+			if unlogged, now := seldom.Now(time.Now()); now {
+				log.Error("cannot accept a connection: no file descriptors left; raise LimitNOFILE", "address", address, "unlogged", unlogged)
+			}
 			time.Sleep(50 * time.Millisecond) // accept would fail at once again
 		case err != nil:
 			return fmt.Errorf("accept on %s: %w", address, err)
@@ -28,38 +33,25 @@ func Accept(l net.Listener, address string, log *slog.Logger, admit func(net.Con
 	}
 }
 
-// Admission says what became of a connection that asked to join a Crowd.
-type Admission uint8
-
-const (
-	Admitted Admission = iota
-	Full               // the limit is reached
-	Closed             // the crowd is closed
-)
-
 // Crowd holds the open connections of a server, each of type C. It is safe for concurrent use.
 type Crowd[C comparable] struct {
-	limit  int
 	mu     sync.Mutex
 	conns  map[C]struct{} // guarded by mu
 	closed bool           // guarded by mu
 	wg     sync.WaitGroup // one for each connection
+
+	leaving atomic.Int32 // those that were turned away and may still read why
 }
 
-// NewCrowd returns a crowd of at most limit connections.
-func NewCrowd[C comparable](limit int) *Crowd[C] {
-	return &Crowd[C]{limit: limit, conns: make(map[C]struct{})}
-}
+// NewCrowd returns an empty crowd.
+func NewCrowd[C comparable]() *Crowd[C] { return &Crowd[C]{conns: make(map[C]struct{})} }
 
-// Admit serves a connection in a goroutine of its own and keeps it until serve returns, if there is room.
-func (g *Crowd[C]) Admit(c C, serve func()) Admission {
+// Admit serves a connection in a goroutine of its own and keeps it until serve returns. It returns false when the crowd is closed.
+func (g *Crowd[C]) Admit(c C, serve func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch {
-	case g.closed:
-		return Closed
-	case len(g.conns) >= g.limit:
-		return Full
+	if g.closed {
+		return false
 	}
 	g.conns[c] = struct{}{}
 	g.wg.Go(func() {
@@ -68,7 +60,7 @@ func (g *Crowd[C]) Admit(c C, serve func()) Admission {
 		delete(g.conns, c)
 		g.mu.Unlock()
 	})
-	return Admitted
+	return true
 }
 
 // Len returns how many connections are open.
@@ -87,4 +79,31 @@ func (g *Crowd[C]) Close(interrupt func(C)) {
 	}
 	g.mu.Unlock()
 	g.wg.Wait()
+}
+
+// How long a client that is turned away may take to read why, how much of what it sends is listened to, and how many of
+// them are at a time: the others may miss the reason.
+const (
+	lastWords = time.Second
+	heard     = 64 << 10
+	lingering = 256
+)
+
+// TurnAway closes a connection on which the reason was written. It lets the peer finish what it is saying: who writes to
+// a closed connection gets an error and may never read the reason.
+func (g *Crowd[C]) TurnAway(nc net.Conn) {
+	half, ok := nc.(interface{ CloseWrite() error })
+	if n := g.leaving.Add(1); !ok || n > lingering {
+		g.leaving.Add(-1)
+		nc.Close()
+		return
+	}
+	go func() {
+		defer g.leaving.Add(-1)
+		defer nc.Close()
+		nc.SetReadDeadline(time.Now().Add(lastWords))
+		if half.CloseWrite() == nil {
+			_, _ = io.CopyN(io.Discard, nc, heard) // until the peer closes, or its time is up
+		}
+	}()
 }

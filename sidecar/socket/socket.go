@@ -22,21 +22,27 @@ import (
 // ErrNotYet is returned by ReadNow when nothing is there to be read.
 var ErrNotYet error = syscall.EAGAIN
 
+// ErrUnread is returned by a write that the peer does not take at once when others' answers fill the budget.
+var ErrUnread = errors.New("too many answers wait for clients that do not read them")
+
+// Budget bounds how many bytes of answers wait for peers to read.
+type Budget interface {
+	Take(bytes int64) bool
+	Give(bytes int64)
+}
+
 // Socket is a connection.
 type Socket struct {
 	nc       net.Conn
 	raw      syscall.RawConn
 	patience time.Duration
 
-	in      []byte // where Read reads to
-	n       int
-	readErr error
-	tryRead func(fd uintptr) bool // method values, made once
-
 	out      []byte // what is left of a write
 	writeErr error
-	deadline bool // of the write was set
-	tryWrite func(fd uintptr) bool
+	size     int                   // of the write
+	stalled  bool                  // the peer does not take it at once: its time is limited, and it is counted in unread
+	unread   Budget                // nil: there is none
+	tryWrite func(fd uintptr) bool // a method value, made once
 }
 
 // New returns a Socket of nc, whose peer may take as long as patience to accept what is written.
@@ -50,26 +56,15 @@ func New(nc net.Conn, patience time.Duration) (*Socket, error) {
 		return nil, err
 	}
 	s := &Socket{nc: nc, raw: raw, patience: patience}
-	s.tryRead, s.tryWrite = s.readOnce, s.writeNow
+	s.tryWrite = s.writeNow
 	return s, nil
 }
 
+// Charge has what the peer does not take at once counted in a budget.
+func (s *Socket) Charge(b Budget) { s.unread = b }
+
 // Raw returns the connection's descriptor for calls of other kinds.
 func (s *Socket) Raw() syscall.RawConn { return s.raw }
-
-// Read reads what is there into b, which must not be empty, and waits for something to be there.
-func (s *Socket) Read(b []byte) (int, error) {
-	s.in = b
-	if err := s.raw.Read(s.tryRead); err != nil {
-		return 0, err
-	}
-	return s.n, s.readErr
-}
-
-func (s *Socket) readOnce(fd uintptr) bool {
-	s.n, s.readErr = ReadNow(fd, s.in)
-	return s.readErr != ErrNotYet
-}
 
 // EachTime calls ready whenever there may be something to read, first at once, until it returns true. Ready must have
 // read until ReadNow returned ErrNotYet, to be called again when more has come. That a read did not fill its buffer does not do: the
@@ -94,14 +89,17 @@ func ReadNow(fd uintptr, b []byte) (int, error) {
 
 // Write writes all of b. A peer that does not take it in time is given up.
 func (s *Socket) Write(b []byte) error {
-	s.out, s.writeErr = b, nil
+	s.out, s.size, s.writeErr = b, len(b), nil
 	err := s.raw.Write(s.tryWrite)
 	if err == nil {
 		err = s.writeErr
 	}
-	if s.deadline {
-		s.deadline = false
+	if s.stalled {
+		s.stalled = false
 		_ = s.nc.SetWriteDeadline(time.Time{}) // fails only when the connection is closed
+		if s.unread != nil {
+			s.unread.Give(int64(len(b)))
+		}
 	}
 	s.out = nil
 	return err
@@ -115,11 +113,7 @@ func (s *Socket) writeNow(fd uintptr) bool {
 		switch {
 		case errno == syscall.EINTR:
 		case errno == syscall.EAGAIN:
-			if !s.deadline {
-				s.deadline = true
-				_ = s.nc.SetWriteDeadline(time.Now().Add(s.patience))
-			}
-			return false
+			return !s.stall()
 		case errno != 0:
 			s.writeErr = errno
 			return true
@@ -127,5 +121,19 @@ func (s *Socket) writeNow(fd uintptr) bool {
 			s.out = s.out[n:]
 		}
 	}
+	return true
+}
+
+// stall begins to wait for the peer to read. It returns false when there is no room for what waits already.
+func (s *Socket) stall() bool {
+	if s.stalled {
+		return true
+	}
+	if s.unread != nil && !s.unread.Take(int64(s.size)) {
+		s.writeErr = ErrUnread
+		return false
+	}
+	s.stalled = true
+	_ = s.nc.SetWriteDeadline(time.Now().Add(s.patience))
 	return true
 }

@@ -125,10 +125,10 @@ func (l *Locker) do(ctx context.Context, c *store.Command) (store.Result, error)
 
 // tell wakes those who wait for what a command changed.
 func (l *Locker) tell(c *store.Command, r store.Result) {
-	if c.Frees(&r) {
+	if l.waiting.Load() > 0 && c.Frees(&r) { // names are not made for nobody
 		l.wake(nameOf(c))
 	}
-	if c.Op.ChangesString() {
+	if l.watching.Load() > 0 && c.Op.ChangesString() {
 		l.changed(nameOf(c))
 	}
 	switch c.Op {

@@ -64,6 +64,31 @@ func (op Op) Changes() bool {
 	return true
 }
 
+// Frees says whether a lock, the command's, may be granted to others now that the command ended with r.
+func (c *Command) Frees(r *Result) bool {
+	switch c.Op {
+	case OpSessionCommit, OpSessionDestroy:
+		return r.Released
+	case OpSessionRelease, OpSessionLapse, OpSessionForce, OpLockRelease, OpLockForce:
+		return r.Done
+	case OpLockAcquire: // others may share it now
+		return c.Shared && r.Status == OK
+	}
+	return false
+}
+
+// ChangesString says whether commands of this kind can give their key's string another version.
+func (op Op) ChangesString() bool {
+	switch op {
+	case OpSet, OpDel, OpGetDel, OpIncr, OpIncrFloat, OpAppend, OpExpire, OpRename:
+		return true
+	}
+	return false
+}
+
+// OfSession says whether a command of this kind is about a session and its lock.
+func (op Op) OfSession() bool { return op <= OpSessionForce }
+
 // A Space is a keyspace: one bucket of one tenant. Values, sessions and named locks of a space do not meet.
 type Space struct{ Tenant, Bucket string }
 

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-
-	"github.com/cespare/xxhash/v2"
 )
 
 // scanned bounds the work of one scan: it ends behind the shard in which so many keys per key asked for were seen.
@@ -56,7 +54,7 @@ func (sh *shard) entries(c *Command, from uint64) (matching []entry, seen int) {
 		if v.over(c.Now) || !strings.HasPrefix(key, string(c.Match)) {
 			continue
 		}
-		if at := xxhash.Sum64String(key) >> 1; at >= from {
+		if at := Position(key); at >= from {
 			matching = append(matching, entry{at, key})
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"iter"
 	"math/bits"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // ShardSet is a set of shards. Its zero value is empty.
@@ -85,6 +87,12 @@ func (r *reader) shardSet() (s ShardSet) {
 	}
 	return s
 }
+
+// Position returns where a key stands in the order of scans, whose cursors are positions. A shard's keys stand together.
+func Position(key string) uint64 { return xxhash.Sum64String(key) >> 1 }
+
+// ShardOfPosition returns the shard in which a scan goes on.
+func ShardOfPosition(at uint64) int { return int(at >> positionShift) }
 
 // ShardOfKey returns the shard in which a key is, and with it the key's session, lock and value.
 func ShardOfKey(key []byte) int { return int(shardOf(key)) }

@@ -60,6 +60,15 @@ static coat_param coat_bucket(const zend_string *bucket)
 	return coat_param_string("bucket", bucket && ZSTR_LEN(bucket) > 0 ? bucket : NULL);
 }
 
+/* Takes the number out of an answer, which is of another type only when the daemon is no daemon of ours. */
+static zend_long coat_take_number(zval *answer)
+{
+	zend_long number = zval_get_long(answer);
+
+	zval_ptr_dtor(answer);
+	return number;
+}
+
 /* -1 and -2 stay what they are. */
 static zend_long coat_whole_seconds(zend_long ms)
 {
@@ -98,14 +107,14 @@ PHP_FUNCTION(coatcheck_kv_pttl)
 PHP_FUNCTION(coatcheck_kv_ttl)
 {
 	if (coat_kv_of_key(INTERNAL_FUNCTION_PARAM_PASSTHRU, "kv.ttl")) {
-		RETVAL_LONG(coat_whole_seconds(zval_get_long(return_value)));
+		RETVAL_LONG(coat_whole_seconds(coat_take_number(return_value)));
 	}
 }
 
 PHP_FUNCTION(coatcheck_kv_exists)
 {
 	if (coat_kv_of_key(INTERNAL_FUNCTION_PARAM_PASSTHRU, "kv.exists")) {
-		RETVAL_BOOL(zval_get_long(return_value) > 0);
+		RETVAL_BOOL(coat_take_number(return_value) > 0);
 	}
 }
 
@@ -483,7 +492,7 @@ PHP_FUNCTION(ephpm_kv_del)
 PHP_FUNCTION(ephpm_kv_exists)
 {
 	if (coat_alias_of_key(INTERNAL_FUNCTION_PARAM_PASSTHRU, "kv.exists")) {
-		RETVAL_BOOL(zval_get_long(return_value) > 0);
+		RETVAL_BOOL(coat_take_number(return_value) > 0);
 	}
 }
 
@@ -495,7 +504,7 @@ PHP_FUNCTION(ephpm_kv_pttl)
 PHP_FUNCTION(ephpm_kv_ttl)
 {
 	if (coat_alias_of_key(INTERNAL_FUNCTION_PARAM_PASSTHRU, "kv.ttl")) {
-		RETVAL_LONG(coat_whole_seconds(zval_get_long(return_value)));
+		RETVAL_LONG(coat_whole_seconds(coat_take_number(return_value)));
 	}
 }
 

@@ -26,7 +26,7 @@ var_dump($daemon->locks());
 ?>
 --EXPECTF--
 
-Warning: session_start(): coatcheck at %s: session conten%s is busy after 0.2 s of waiting: pid %d (cli, %sworker-1.php) has held the lock for %f s; the session is not started (coatcheck.lock_failure=fail) in %s on line %d
+Warning: session_start(): coatcheck at %s: session conten%s is busy after 0.%d s of waiting: pid %d (cli, %sworker-1.php) has held the lock for %f s; the session is not started (coatcheck.lock_failure=fail) in %s on line %d
 
 Warning: session_start(): Failed to read session data: coatcheck (path: %S) in %s on line %d
 bool(false)

@@ -26,7 +26,7 @@ var_dump($daemon->locks());
 ?>
 --EXPECTF--
 
-Warning: session_start(): coatcheck at %s: session conten%s is busy after 0.2 s of waiting: pid %d (cli, %sworker-1.php) has held the lock for %f s; this request goes on without the lock and its changes will be dropped (coatcheck.lock_failure=readonly) in %s on line %d
+Warning: session_start(): coatcheck at %s: session conten%s is busy after 0.%d s of waiting: pid %d (cli, %sworker-1.php) has held the lock for %f s; this request goes on without the lock and its changes will be dropped (coatcheck.lock_failure=readonly) in %s on line %d
 bool(true)
 int(1)
 

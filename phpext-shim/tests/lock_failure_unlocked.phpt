@@ -26,7 +26,7 @@ var_dump($daemon->locks());
 ?>
 --EXPECTF--
 
-Warning: session_start(): coatcheck at %s: session conten%s is busy after 0.2 s of waiting: pid %d (cli, %sworker-1.php) has held the lock for %f s; this request goes on without the lock, and the last of the two to write wins (coatcheck.lock_failure=unlocked) in %s on line %d
+Warning: session_start(): coatcheck at %s: session conten%s is busy after 0.%d s of waiting: pid %d (cli, %sworker-1.php) has held the lock for %f s; this request goes on without the lock, and the last of the two to write wins (coatcheck.lock_failure=unlocked) in %s on line %d
 bool(true)
 int(1)
 bool(true)

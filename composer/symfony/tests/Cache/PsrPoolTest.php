@@ -1,0 +1,31 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Coatcheck\Symfony\Tests\Cache;
+
+use Cache\IntegrationTests\CachePoolTest;
+use Coatcheck\Symfony\Cache\CoatcheckAdapter;
+use Coatcheck\Symfony\Tests\AsksDaemon;
+
+/**
+ * The PSR-6 suite of php-cache.
+ */
+final class PsrPoolTest extends CachePoolTest
+{
+    use AsksDaemon;
+
+    private string $name;
+
+    public function createCachePool()
+    {
+        $this->name ??= self::freshName();
+        return new CoatcheckAdapter(self::client(), $this->name);
+    }
+
+    /** For PHPUnit 12 and later, which do not read the suite's annotations. */
+    protected function setUp(): void
+    {
+        $this->setupService();
+    }
+}

@@ -1,0 +1,32 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Coatcheck\Symfony\Tests\Cache;
+
+use Cache\IntegrationTests\SimpleCacheTest;
+use Coatcheck\Symfony\Cache\CoatcheckAdapter;
+use Coatcheck\Symfony\Tests\AsksDaemon;
+use Symfony\Component\Cache\Psr16Cache;
+
+/**
+ * The PSR-16 suite of php-cache, through Symfony's PSR-16 face of a pool.
+ */
+final class PsrSimpleCacheTest extends SimpleCacheTest
+{
+    use AsksDaemon;
+
+    private string $name;
+
+    public function createSimpleCache()
+    {
+        $this->name ??= self::freshName();
+        return new Psr16Cache(new CoatcheckAdapter(self::client(), $this->name));
+    }
+
+    /** For PHPUnit 12 and later, which do not read the suite's annotations. */
+    protected function setUp(): void
+    {
+        $this->setupService();
+    }
+}

@@ -1,0 +1,20 @@
+<?php
+
+/**
+ * Loads this package, and Symfony from where Debian installed it; or, when COATCHECK_TEST_AUTOLOAD names another
+ * autoload.php, the Symfony of that one.
+ */
+
+declare(strict_types=1);
+
+require __DIR__ . '/../../../tests/packages/bootstrap.php';
+require_once 'Psr/SimpleCache/autoload.php';
+if (is_string($symfony = getenv('COATCHECK_TEST_AUTOLOAD')) && $symfony !== '') {
+    require_once $symfony;
+} else {
+    foreach (['Cache', 'Lock', 'HttpFoundation', 'HttpKernel', 'DependencyInjection', 'Console', 'Yaml'] as $component) {
+        require_once "Symfony/Component/$component/autoload.php";
+    }
+    require_once 'Symfony/Bundle/FrameworkBundle/autoload.php';
+}
+require_once 'Cache/IntegrationTests/autoload.php';

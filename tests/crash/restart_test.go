@@ -68,8 +68,37 @@ func BenchmarkRestart(b *testing.B) {
 	b.Log(d.log.String())
 }
 
+// TestADaemonThatReadsItsJournalAnswersThatItIsStarting on its socket, and then serves what it read.
+func TestADaemonThatReadsItsJournalAnswersThatItIsStarting(t *testing.T) {
+	const sessions = 100_000 // enough to be seen at it
+	d := place(t, "")
+	keepSessions(t, d.data, sessions)
+	d.launch()
+	answers := make(map[string]int)
+	d.await(func() error {
+		err := d.serves()
+		var e *wire.Error
+		if errors.As(err, &e) {
+			answers[string(e.Code)+": "+e.Message]++
+		}
+		return err
+	})
+	if len(answers) != 1 || answers["unavailable: the daemon is starting"] == 0 {
+		t.Errorf("until it served it answered %v", answers)
+	}
+	c, err := d.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	status, err := c.Call(t.Context(), "server.status", nil)
+	if m, _ := status.(map[string]any); err != nil || number(m["sessions"]) != sessions {
+		t.Errorf("it serves %v sessions, %v", m["sessions"], err)
+	}
+}
+
 // keepSessions makes a data directory that holds so many sessions.
-func keepSessions(b *testing.B, dir string, sessions int) {
+func keepSessions(b testing.TB, dir string, sessions int) {
 	b.Helper()
 	s := store.New(store.Limits{})
 	j := journal.New(journal.Config{

@@ -102,8 +102,13 @@ func (l *Locker) NewClient() *Client {
 }
 
 // Wake tells those who wait here for the session's or the named lock that it was released elsewhere, and those who watch the key
-// of that name that it changed. They look for themselves: a wake-up without a reason does no harm.
+// of that name that it changed; an empty key stands for all keys of the space. They look for themselves: a wake-up without a reason does
+// no harm.
 func (l *Locker) Wake(space store.Space, session bool, key string) {
+	if key == "" {
+		l.flushed(space)
+		return
+	}
 	n := name{space: space, session: session, key: key}
 	l.wake(n)
 	l.changed(n)
@@ -141,6 +146,6 @@ func (l *Locker) tell(c *store.Command, r store.Result) {
 			l.tell(&c.Batch[i], r.Batch[i])
 		}
 	case store.OpFlush:
-		l.flushed(c)
+		l.flushed(c.Space)
 	}
 }

@@ -105,15 +105,15 @@ func (l *Locker) changed(n name) {
 	}
 }
 
-// flushed wakes those who watch a key of the command's space.
-func (l *Locker) flushed(c *store.Command) {
+// flushed wakes those who watch a key of a space.
+func (l *Locker) flushed(space store.Space) {
 	if l.watching.Load() == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for n, w := range l.watches {
-		if n.space == c.Space {
+		if n.space == space {
 			close(w.change)
 			delete(l.watches, n)
 		}

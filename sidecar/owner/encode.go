@@ -99,3 +99,5 @@ func (r *reader) count(size int) int {
 }
 
 func (r *reader) viewID() ViewID { return ViewID{r.uint(), r.fixed()} }
+
+func appendUint(b []byte, n uint64) []byte { return binary.AppendUvarint(b, n) }

@@ -42,14 +42,19 @@ type place struct{ owner, runnerUp int16 }
 func newView(epoch uint64, members []seated) *view {
 	slices.SortFunc(members, func(a, b seated) int { return cmp.Compare(a.ID, b.ID) })
 	v := &view{members: members}
-	if epoch > 0 {
-		v.id = ViewID{epoch, xxhash.Sum64(v.append(nil, epoch))}
-	}
+	v.id = v.identity(epoch)
 	warm := slices.ContainsFunc(members, func(m seated) bool { return !m.Cold })
 	for shard := range v.places {
 		v.places[shard] = placeOf(shard, members, warm)
 	}
 	return v
+}
+
+func (v *view) identity(epoch uint64) ViewID {
+	if epoch == 0 {
+		return ViewID{}
+	}
+	return ViewID{epoch, xxhash.Sum64(v.append(nil, epoch))}
 }
 
 // placeOf returns the place of a shard by rendezvous hashing: a member that comes or goes moves no shard between two others. warm says
@@ -94,18 +99,24 @@ func (v *view) append(b []byte, epoch uint64) []byte {
 	return b
 }
 
-// readView reads what append wrote.
-func readView(r *reader) *view {
+// readView reads what append wrote. It returns known when it is that one.
+func readView(r *reader, known *view) *view {
 	epoch, n := r.uint(), r.count(3)
 	members := make([]seated, 0, n)
 	for range n {
 		members = append(members, seated{ID: r.string(), Boot: r.string(), Cold: r.bool()})
 	}
 	if r.err != nil {
-		return newView(0, nil)
+		return noView
+	}
+	if (&view{members: members}).identity(epoch) == known.id {
+		return known
 	}
 	return newView(epoch, members)
 }
+
+// noView is the view before the first.
+var noView = newView(0, nil)
 
 // ID returns the view's identity.
 func (v *view) ID() ViewID { return v.id }

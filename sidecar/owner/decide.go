@@ -1,0 +1,181 @@
+package owner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/coatcheck/coatcheck/sidecar/arbiter"
+	"github.com/coatcheck/coatcheck/sidecar/store"
+)
+
+// decide decides a command on some shards here. id is the view by which the sender found this host. It sets the command's time. An
+// error that wraps arbiter.ErrNotDecided is a *refusal: nothing was done. One that wraps arbiter.ErrUnreachable: it may have been done, and nobody knows
+// whether it lasts. The keeper's errors are as those of arbiter.Local.
+func (s *Seat) decide(ctx context.Context, id ViewID, c *store.Command, shards ...int) (store.Result, error) {
+	if s.cfg.Keeper != nil && c.Op.Changes() {
+		if err := s.cfg.Keeper.Ready(); err != nil {
+			return store.Result{}, err
+		}
+	}
+	p, r, err := s.apply(id, c, shards)
+	if err != nil || !r.Changed {
+		return r, err
+	}
+	needs := !s.cfg.AckOwner && copied(c.Op)
+	var waits [1]copyWait
+	tickets := waits[:0]
+	if needs {
+		for _, shard := range shards {
+			tickets = append(tickets, s.copyWait(shard))
+		}
+	}
+	if s.cfg.Keeper != nil {
+		if err := s.cfg.Keeper.Commit(); err != nil {
+			return r, err
+		}
+	}
+	for _, w := range tickets {
+		if err := s.waitCopy(ctx, p.view, w); err != nil {
+			s.m.unknown.Inc()
+			return store.Result{}, fmt.Errorf("%w: %w", arbiter.ErrUnreachable, err)
+		}
+	}
+	return r, nil
+}
+
+// copied says whether changes by a command are acknowledged when the runner-up has them: those of sessions and locks.
+func copied(op store.Op) bool { return op <= store.OpLockForce }
+
+// apply applies a command while this host may decide on the shards. It may find only afterwards that it was stopped meanwhile, for longer
+// than its permission lasted.
+func (s *Seat) apply(id ViewID, c *store.Command, shards []int) (*permission, store.Result, error) {
+	p := s.permit.Load()
+	if p.view.id != id {
+		return nil, store.Result{}, &refusal{notMine, p.view.id}
+	}
+	entered := 0
+	defer func() {
+		for _, shard := range shards[:entered] {
+			s.gates[shard].leave()
+		}
+	}()
+	for _, shard := range shards {
+		if p.view.owner(shard) != s.self.ID {
+			return nil, store.Result{}, &refusal{notMine, p.view.id}
+		}
+		if !s.gates[shard].enter() {
+			return nil, store.Result{}, &refusal{notServing, p.view.id}
+		}
+		entered++
+		if s.served[shard].Load() != id.Epoch {
+			return nil, store.Result{}, &refusal{notServing, p.view.id}
+		}
+	}
+	// Behind the gates the view stays: whoever changes it closes them.
+	p = s.permit.Load()
+	now := s.cfg.Clock()
+	if p.view.id != id || now >= p.until {
+		return nil, store.Result{}, &refusal{notPermitted, p.view.id}
+	}
+	c.Now = max(now, s.floor.Load())
+	if s.cfg.faults.between != nil {
+		s.cfg.faults.between()
+	}
+	r := s.cfg.Store.Apply(c)
+	if s.cfg.Clock() >= p.until && !s.cfg.faults.noCheck {
+		s.m.unknown.Inc()
+		return nil, store.Result{}, fmt.Errorf("%w: %w", arbiter.ErrUnreachable, errStopped)
+	}
+	if p.alone {
+		s.m.alone.Inc()
+	}
+	return p, r, nil
+}
+
+// copyWait is what to wait for until a change of a shard is at its runner-up.
+type copyWait struct {
+	shard  int
+	stream *stream // nil: there is no runner-up
+	ticket uint64
+}
+
+func (s *Seat) copyWait(shard int) copyWait {
+	w := copyWait{shard: shard, stream: s.copying[shard].Load()}
+	if w.stream != nil {
+		w.ticket = w.stream.wait(shard)
+	}
+	return w
+}
+
+// waitCopy returns nil when the change that was made in view v is at the runner-up, or was handed over with the shard, or, after
+// the time for this is up, if this host may still decide on the shard.
+func (s *Seat) waitCopy(ctx context.Context, v *view, w copyWait) error {
+	if w.stream == nil {
+		return s.degrade(ctx, v, w, degradedNoRunnerUp)
+	}
+	if done, _, _ := w.stream.has(w.shard, w.ticket); done && s.uninterrupted(v, w.shard) {
+		return nil
+	}
+	patience := time.NewTimer(s.cfg.AckTimeout)
+	defer patience.Stop()
+	limit := time.NewTimer(s.cfg.AckTimeout + heardFor)
+	defer limit.Stop()
+	late := false
+	for {
+		changed := s.viewChanged()
+		done, progress, told := w.stream.has(w.shard, w.ticket)
+		if s.wasHanded(v, w.shard) {
+			return nil
+		}
+		if !s.uninterrupted(v, w.shard) {
+			return errOvertaken
+		}
+		if done {
+			return nil
+		}
+		if late {
+			why := degradedTimeout
+			if progress != whole {
+				why = degradedNoCopy
+			}
+			if s.degrade(ctx, v, w, why) == nil {
+				return nil
+			}
+		}
+		select {
+		case <-told:
+		case <-changed:
+		case <-patience.C:
+			late = true
+		case <-limit.C:
+			return errUncopied
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// wasHanded says whether another host took the shard over from here, after view v.
+func (s *Seat) wasHanded(v *view, shard int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.handed[shard].view.Epoch > v.id.Epoch
+}
+
+// uninterrupted says whether what was decided on a shard in view v is still in the shard: no other host's copy has replaced it.
+func (s *Seat) uninterrupted(v *view, shard int) bool { return s.since[shard].Load() <= v.id.Epoch }
+
+// degrade acknowledges a change without a copy, if this host may still decide on the shard.
+func (s *Seat) degrade(ctx context.Context, v *view, w copyWait, why string) error {
+	p := s.permit.Load()
+	if s.served[w.shard].Load() != p.view.id.Epoch || s.cfg.Clock() >= p.until || !s.uninterrupted(v, w.shard) {
+		return errUncopied
+	}
+	s.m.degraded.WithLabelValues(why).Inc()
+	if s.cfg.faults.degraded != nil {
+		s.cfg.faults.degraded(ctx)
+	}
+	s.says.warn(why, "changes are acknowledged without a copy", "why", why)
+	return nil
+}

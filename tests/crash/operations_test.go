@@ -44,3 +44,42 @@ func TestTheManualExplainsEveryWarningAndEveryMetric(t *testing.T) {
 		t.Errorf("%d lines and metrics were found: %v", found, err)
 	}
 }
+
+var (
+	namedTest    = regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9]+|[a-z_]+\\.phpt)`")
+	declaredTest = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9]+)\(`)
+)
+
+// TestEveryTestThatTheThreatModelNamesIsThere: it says what shows each defence.
+func TestEveryTestThatTheThreatModelNamesIsThere(t *testing.T) {
+	model, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := make(map[string]bool)
+	for _, root := range []string{"../../sidecar", "../../tests", "../../phpext-shim/tests"} {
+		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+			there[filepath.Base(path)] = true
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			source, err := os.ReadFile(path)
+			for _, m := range declaredTest.FindAllSubmatch(source, -1) {
+				there[string(m[1])] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	named := namedTest.FindAllSubmatch(model, -1)
+	for _, m := range named {
+		if !there[string(m[1])] {
+			t.Errorf("docs/security.md names %s, which is not there", m[1])
+		}
+	}
+	if len(named) < 30 {
+		t.Errorf("docs/security.md names %d tests", len(named))
+	}
+}

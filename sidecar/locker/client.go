@@ -2,15 +2,23 @@ package locker
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/coatcheck/coatcheck/sidecar/arbiter"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 )
 
-// releaseTimeout is how long the release of a lock whose client has gone may take.
-const releaseTimeout = 5 * time.Second
+// How long the release of a lock may take whose client has gone or forgot it: at first, while a request may wait for that, and when it is tried
+// again because nobody knows whether it arrived, and how long to wait before.
+const (
+	firstRelease = time.Second
+	laterRelease = 5 * time.Second
+	releasePause = 500 * time.Millisecond
+)
 
 // Client is one connection, to which bound locks belong. It is safe for concurrent use.
 type Client struct {
@@ -20,6 +28,8 @@ type Client struct {
 	mu     sync.Mutex
 	closed bool               // guarded by mu
 	held   map[heldName]*held // guarded by mu
+	// Bound locks that may have been granted, for their owner did not answer. They are not renewed, but released with the others; guarded by mu.
+	doubted map[heldName]*held
 
 	// One timer serves all locks of the client, and stays armed over many of them: arming one for each grant would
 	// cost more than the grant.
@@ -40,6 +50,7 @@ type held struct {
 	lease time.Duration
 	asked time.Time   // when the client last asked for it itself, by acquiring or renewing; guarded by Client.mu
 	due   time.Time   // of the next renewal; guarded by Client.mu
+	asks  bool        // for its renewal at this moment; guarded by Client.mu
 	swept atomic.Bool // its client or request has ended, and it is being released
 }
 
@@ -114,6 +125,9 @@ func (c *Client) attempt(ctx context.Context, cmd *store.Command) (store.Result,
 		cmd.Lease = c.l.boundLease(cmd.Lease)
 	}
 	r, err := c.l.do(ctx, cmd)
+	if bound && errors.Is(err, arbiter.ErrUnreachable) {
+		c.doubt(ctx, cmd)
+	}
 	if err != nil || r.Status != store.OK || !bound {
 		return r, err
 	}
@@ -123,6 +137,31 @@ func (c *Client) attempt(ctx context.Context, cmd *store.Command) (store.Result,
 	}
 	return r, nil
 }
+
+// doubt notes a bound lock that may have been granted although no answer came, so that it is released if the client does not do it.
+func (c *Client) doubt(ctx context.Context, cmd *store.Command) {
+	h := &held{cmd: renewal(cmd), since: time.Now()}
+	if !c.noteDoubt(ctx, heldNameOf(cmd), h) {
+		c.lapse(h)
+	}
+}
+
+// noteDoubt returns false when the client has closed, or the request whose ctx it is has ended.
+func (c *Client) noteDoubt(ctx context.Context, n heldName, h *held) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || ctx.Err() != nil {
+		return false
+	}
+	if c.doubted == nil {
+		c.doubted = make(map[heldName]*held)
+	}
+	c.doubted[n] = h
+	return true
+}
+
+// renewalPause is how long after a renewal that nobody decided the next one is tried, at most.
+const renewalPause = time.Second
 
 // minLease is the shortest lease of a bound lock: it is renewed three times in that time.
 const minLease = 100 * time.Millisecond
@@ -171,6 +210,7 @@ func (c *Client) keep(ctx context.Context, cmd *store.Command) bool {
 		c.l.held.Add(1)
 	}
 	c.held[n] = h
+	delete(c.doubted, n)
 	h.due = now.Add(h.lease / 3)
 	if c.l.cfg.MaxHold > 0 && (c.armed.IsZero() || h.due.Before(c.armed)) {
 		c.arm(h.due)
@@ -188,26 +228,43 @@ func (c *Client) arm(at time.Time) {
 	}
 }
 
-// renewDue renews the locks that are due, and arms the timer for the next ones. Locks that are granted meanwhile leave
-// that to it, for armed is in the past.
+// renewDue renews the locks that are due, each by itself, for their owners may be different hosts, and arms the timer for the others.
+// Locks that are granted meanwhile leave that to it, for armed is in the past.
 func (c *Client) renewDue() {
 	now := time.Now()
-	c.mu.Lock()
 	due := make(map[heldName]*held)
+	c.mu.Lock()
 	for n, h := range c.held {
-		if !h.due.After(now) {
+		if !h.asks && !h.due.After(now) {
+			h.asks = true
 			due[n] = h
 		}
 	}
+	c.rearm()
 	c.mu.Unlock()
 	for n, h := range due {
-		c.renew(n, h)
+		if len(due) == 1 {
+			c.renewOne(n, h) // the timer's goroutine does
+		} else {
+			go c.renewOne(n, h)
+		}
 	}
+}
+
+// renewOne renews a lock that was marked as asking for it.
+func (c *Client) renewOne(n heldName, h *held) {
+	c.renew(n, h)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	h.asks = false
+	c.rearm()
+}
+
+// rearm arms the timer for the next lock that is due. Those that are being renewed come back by themselves. c.mu is held.
+func (c *Client) rearm() {
 	var next time.Time
 	for _, h := range c.held {
-		if next.IsZero() || h.due.Before(next) {
+		if !h.asks && (next.IsZero() || h.due.Before(next)) {
 			next = h.due
 		}
 	}
@@ -222,6 +279,7 @@ func (c *Client) forget(cmd *store.Command) {
 	c.mu.Lock()
 	h := c.held[n]
 	delete(c.held, n)
+	delete(c.doubted, n)
 	c.mu.Unlock()
 	if h != nil {
 		c.l.ended(h)
@@ -245,9 +303,11 @@ func (c *Client) renew(n heldName, h *held) {
 	ctx, cancel := context.WithTimeout(context.Background(), h.lease/3)
 	defer cancel()
 	r, err := c.l.do(ctx, &cmd)
+	next := min(h.lease, left) / 3
 	if err != nil {
 		c.l.cfg.Log.Warn("could not renew a lock, trying again",
 			"lock", Short(n.key), "token", Short(n.token), "error", err)
+		next = min(next, renewalPause)
 	}
 	if r.Status == store.Refused {
 		if c.keeps(n, h) { // else it was released while the renewal was on its way
@@ -262,7 +322,7 @@ func (c *Client) renew(n heldName, h *held) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h.due = time.Now().Add(max(time.Millisecond, min(h.lease, left)/3))
+	h.due = time.Now().Add(max(time.Millisecond, next))
 }
 
 // keeps says whether h is still being renewed.
@@ -316,10 +376,10 @@ func Short(s string) string {
 // contexts of the request's waits: one that is being granted its lock is released too.
 func (c *Client) EndRequest() {
 	c.mu.Lock()
-	left := c.held
-	c.held = make(map[heldName]*held)
+	left, doubted := c.held, c.doubted
+	c.held, c.doubted = make(map[heldName]*held), nil
 	c.mu.Unlock()
-	c.releaseAll(left)
+	c.releaseAll(left, doubted)
 }
 
 // Close says that the client has gone: its waits end and its bound locks are released.
@@ -327,49 +387,95 @@ func (c *Client) Close() { c.releaseAll(c.shut()) }
 
 // Abandon ends the client like Close but leaves its locks to their leases, for a daemon that stops.
 func (c *Client) Abandon() {
-	for _, h := range c.shut() {
+	left, _ := c.shut()
+	for _, h := range left {
 		c.l.ended(h)
 	}
 }
 
-// shut marks the client as closed and returns what it held.
-func (c *Client) shut() map[heldName]*held {
+// shut marks the client as closed and returns what it held, and what it may hold.
+func (c *Client) shut() (left, doubted map[heldName]*held) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
 		c.closed = true
 		close(c.gone)
 	}
-	left := c.held
-	c.held = nil
-	return left
+	left, doubted = c.held, c.doubted
+	c.held, c.doubted = nil, nil
+	return left, doubted
 }
 
-func (c *Client) releaseAll(left map[heldName]*held) {
+// releaseAll releases locks at the same time: an owner that does not answer must not delay the others.
+func (c *Client) releaseAll(left, doubted map[heldName]*held) {
 	for _, h := range left {
 		h.swept.Store(true)
 		c.l.ended(h)
-		c.lapse(h)
+	}
+	if len(left)+len(doubted) == 0 {
+		return
+	}
+	if len(doubted) > 0 {
+		all := maps.Clone(doubted)
+		maps.Copy(all, left)
+		left = all
+	}
+	var released sync.WaitGroup
+	for _, h := range left {
+		if len(left) == 1 {
+			c.lapse(h)
+		} else {
+			released.Go(func() { c.lapse(h) })
+		}
+	}
+	released.Wait()
+}
+
+// lapse releases a lock on behalf of a client that cannot. While nobody knows whether that was done, it is tried again, without the caller, until
+// the lease must have ended.
+func (c *Client) lapse(h *held) {
+	err := c.l.lapse(h, firstRelease)
+	if err == nil {
+		return
+	}
+	again := errors.Is(err, arbiter.ErrUnreachable) || errors.Is(err, arbiter.ErrNotDecided)
+	c.l.cfg.Log.Warn("could not release the lock of a client that has gone; its lease will end",
+		"lock", Short(string(h.cmd.Key)), "token", Short(string(h.cmd.Token)), "trying_again", again, "error", err)
+	if again {
+		go c.l.lapseLater(h, time.Now().Add(Milliseconds(h.cmd.Lease)))
 	}
 }
 
-// lapse releases a lock on behalf of a client that cannot.
-func (c *Client) lapse(h *held) {
+// lapseLater tries until the lock is known not to be held, the lease must have ended, or the daemon stops.
+func (l *Locker) lapseLater(h *held, until time.Time) {
+	pause := time.NewTicker(releasePause)
+	defer pause.Stop()
+	for time.Now().Before(until) {
+		select {
+		case <-pause.C:
+		case <-l.draining:
+			return
+		}
+		if l.lapse(h, laterRelease) == nil {
+			return
+		}
+	}
+}
+
+// lapse asks once.
+func (l *Locker) lapse(h *held, limit time.Duration) error {
 	cmd := h.cmd
 	if cmd.Op == store.OpSessionRenew {
 		cmd.Op = store.OpSessionLapse
 	} else {
 		cmd.Op = store.OpLockRelease
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	r, err := c.l.do(ctx, &cmd)
-	switch {
-	case err != nil:
-		c.l.cfg.Log.Warn("could not release the lock of a client that has gone; its lease will end",
-			"lock", Short(string(cmd.Key)), "token", Short(string(cmd.Token)), "error", err)
-	case r.Done:
-		c.l.cfg.Metrics.Swept.Inc()
-		c.l.cfg.Log.Info("lock released for a client that left it behind", h.attrs()...)
+	r, err := l.do(ctx, &cmd)
+	if err == nil && r.Done {
+		l.cfg.Metrics.Swept.Inc()
+		l.cfg.Log.Info("lock released for a client that left it behind", h.attrs()...)
 	}
+	return err
 }

@@ -27,6 +27,7 @@ type Config struct {
 	MaxHold    time.Duration // longest time a bound lock is renewed; 0: never renewed
 	MaxWait    time.Duration // longest wait for a lock
 	MaxWaiters int           // in one lock's queue
+	LookAgain  time.Duration // how often a watcher looks for a change that nobody told of; 0: all are made on this node
 	Log        *slog.Logger
 	Metrics    *Metrics
 }

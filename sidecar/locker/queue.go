@@ -2,9 +2,11 @@ package locker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/coatcheck/coatcheck/sidecar/arbiter"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 )
 
@@ -94,7 +96,7 @@ func (l *Locker) wake(n name) {
 
 // Wait takes the lock of an OpSessionOpen or OpLockAcquire, and waits for it at most as long as wait
 // and MaxWait allow. When the lock is still held then, it returns a Busy result. It returns
-// ErrQueueFull with a Busy result, ErrShuttingDown, ErrClosed, or what the arbiter or ctx returned.
+// ErrQueueFull with a Busy result, ErrShuttingDown, ErrClosed, or what the arbiter or ctx returned. While nobody can decide, it waits too.
 func (c *Client) Wait(ctx context.Context, cmd *store.Command, wait time.Duration) (store.Result, error) {
 	began := time.Now()
 	if wait > c.l.cfg.MaxWait {
@@ -143,10 +145,14 @@ func (c *Client) wait(ctx context.Context, cmd *store.Command, wait time.Duratio
 			continue // it is woken when it becomes the head
 		}
 		r, err := c.attempt(ctx, cmd)
-		if err != nil || r.Status != store.Busy {
+		switch {
+		case errors.Is(err, arbiter.ErrNotDecided):
+			retry.Reset(backoff)
+		case err != nil || r.Status != store.Busy:
 			return r, err
+		default:
+			retry.Reset(min(backoff, leaseLeft(cmd.Now, r.Holder)))
 		}
-		retry.Reset(min(backoff, leaseLeft(cmd.Now, r.Holder)))
 		backoff = min(2*backoff, maxBackoff)
 	}
 }

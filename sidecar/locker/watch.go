@@ -42,17 +42,21 @@ func (c *Client) Watch(ctx context.Context, cmd *store.Command, version uint64, 
 // errTimeUp ends a pause that nothing else ended.
 var errTimeUp = errors.New("time is up")
 
-// pause waits for a change, or for the value to expire in left milliseconds (-1: never).
+// pause waits for a change, for the value to expire in left milliseconds (-1: never), or until it is time to look again.
 func (c *Client) pause(ctx context.Context, change <-chan struct{}, timeUp *time.Timer, left int64) error {
-	var expiry <-chan time.Time
-	if left >= 0 {
-		t := time.NewTimer(Milliseconds(left))
+	look := c.l.cfg.LookAgain
+	if left >= 0 && (look == 0 || Milliseconds(left) < look) {
+		look = max(1, Milliseconds(left))
+	}
+	var again <-chan time.Time
+	if look > 0 {
+		t := time.NewTimer(look)
 		defer t.Stop()
-		expiry = t.C
+		again = t.C
 	}
 	select {
 	case <-change:
-	case <-expiry:
+	case <-again:
 	case <-timeUp.C:
 		return errTimeUp
 	case <-c.gone:

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
@@ -148,7 +149,13 @@ func (a *Arbiter) try(ctx context.Context, v *view, owner string, c *store.Comma
 
 // decide decides a command here, for a host, and wakes those who wait elsewhere for what it changed.
 func (a *Arbiter) decide(ctx context.Context, id ViewID, asker string, c *store.Command) (store.Result, error) {
-	r, err := a.host.decide(ctx, id, c)
+	var r store.Result
+	var err error
+	if c.SingleKey() {
+		r, err = a.host.decide(ctx, id, c, store.ShardOfKey(c.Key))
+	} else {
+		r, err = a.host.decide(ctx, id, c, slices.Collect(c.Shards().All())...)
+	}
 	if err == nil {
 		a.noteDecided(asker, c, &r)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
+	"github.com/coatcheck/coatcheck/sidecar/arbiter"
 	"github.com/coatcheck/coatcheck/sidecar/locker"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 	"github.com/coatcheck/coatcheck/sidecar/tenant"
@@ -132,6 +133,9 @@ type outcome struct {
 // willing to wait, later.
 func (c *conn) contended(cmd *store.Command, waitMS int64, out []byte, answer func(outcome, []byte) ([]byte, error)) ([]byte, error) {
 	r, err := c.do(cmd)
+	if errors.Is(err, arbiter.ErrNotDecided) && waitMS > 0 && !c.tooManyWait() {
+		return out, c.wait(own(cmd), locker.Milliseconds(waitMS), answer) // its owner is changing
+	}
 	if err != nil {
 		return out, err
 	}

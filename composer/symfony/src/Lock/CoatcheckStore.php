@@ -25,6 +25,12 @@ final class CoatcheckStore implements BlockingStoreInterface, BlockingSharedLock
 {
     use ExpiringStoreTrait;
 
+    /**
+     * The daemon counts in whole milliseconds, so a lease may begin almost one of them early. Asked for one more,
+     * it never ends before the key does.
+     */
+    private const CLOCK_STEP_SECONDS = 0.001;
+
     private readonly Grants $grants;
 
     /**
@@ -68,7 +74,7 @@ final class CoatcheckStore implements BlockingStoreInterface, BlockingSharedLock
     {
         self::checkTtl($ttl);
         $key->reduceLifetime($ttl);
-        $this->grants->renew($key, $ttl);
+        $this->grants->renew($key, $ttl + self::CLOCK_STEP_SECONDS);
         $this->checkNotExpired($key);
     }
 
@@ -84,7 +90,7 @@ final class CoatcheckStore implements BlockingStoreInterface, BlockingSharedLock
 
     private function take(Key $key, bool $shared, bool $wait): void
     {
-        $spent = $this->grants->take($key, $this->initialTtl, $shared, $wait);
+        $spent = $this->grants->take($key, $this->initialTtl + self::CLOCK_STEP_SECONDS, $shared, $wait);
         $key->reduceLifetime($this->initialTtl - $spent);
         $this->checkNotExpired($key);
     }

@@ -6,8 +6,8 @@ namespace Coatcheck\Client\Tests;
 
 use Coatcheck\Client\Client;
 use Coatcheck\Client\Tests\Support\BadPeer;
-use Coatcheck\Client\Tests\Support\WebServer;
 use Coatcheck\Tests\Packages\Daemon;
+use Coatcheck\Tests\Packages\WebServer;
 use PHPUnit\Framework\TestCase;
 
 /**
@@ -22,7 +22,7 @@ final class KeptConnectionTest extends TestCase
     protected function setUp(): void
     {
         $this->daemon = Daemon::start();
-        $this->server = new WebServer($this->daemon->socket);
+        $this->server = self::server($this->daemon->socket);
         $this->client = Client::connect($this->daemon->socket, ['transport' => 'stream']);
     }
 
@@ -30,16 +30,16 @@ final class KeptConnectionTest extends TestCase
     {
         $this->client->ping();
         foreach (range(1, 5) as $ignored) {
-            self::assertSame('2', $this->server->get(['do' => 'connections']));
+            self::assertSame('2', $this->server->get('request.php', ['do' => 'connections']));
         }
         // one that is not kept comes on top of it, and goes with its request
-        self::assertSame('3', $this->server->get(['do' => 'connections', 'persistent' => '0']));
-        self::assertSame('2', $this->server->get(['do' => 'connections']));
+        self::assertSame('3', $this->server->get('request.php', ['do' => 'connections', 'persistent' => '0']));
+        self::assertSame('2', $this->server->get('request.php', ['do' => 'connections']));
     }
 
     public function testAForgottenBoundLockEndsWithTheRequest(): void
     {
-        self::assertSame('null', $this->server->get(['do' => 'forget', 'lock' => 'forgotten']));
+        self::assertSame('null', $this->server->get('request.php', ['do' => 'forget', 'lock' => 'forgotten']));
         Daemon::eventually('the lock is free', fn () => $this->client->lockInfo('forgotten') === null, 5.0);
     }
 
@@ -47,21 +47,21 @@ final class KeptConnectionTest extends TestCase
     {
         self::assertStringContainsString(
             'Allowed memory size',
-            $this->server->get(['do' => 'forget and end badly', 'lock' => 'forgotten']),
+            $this->server->get('request.php', ['do' => 'forget and end badly', 'lock' => 'forgotten']),
         );
         Daemon::eventually('the lock is free', fn () => $this->client->lockInfo('forgotten') === null, 5.0);
     }
 
     public function testWhatNoShutdownFunctionCouldReleaseEndsWithTheNextRequest(): void
     {
-        self::assertStringEndsWith('true', $this->server->get(['do' => 'hold in a late shutdown function', 'lock' => 'late']));
-        $this->server->get(['do' => 'connections']);
+        self::assertStringEndsWith('true', $this->server->get('request.php', ['do' => 'hold in a late shutdown function', 'lock' => 'late']));
+        $this->server->get('request.php', ['do' => 'connections']);
         self::assertNull($this->client->lockInfo('late'));
     }
 
     public function testTwoClientsOfARequestShareIt(): void
     {
-        self::assertSame('true', $this->server->get(['do' => 'two clients', 'lock' => 'shared']));
+        self::assertSame('true', $this->server->get('request.php', ['do' => 'two clients', 'lock' => 'shared']));
     }
 
     public function testAnAnswerLeftBehindIsNeverTakenForAnother(): void
@@ -77,24 +77,32 @@ final class KeptConnectionTest extends TestCase
                 fread($connection, 1);
             },
         );
-        $server = new WebServer($peer->socket);
-        self::assertSame('ended in the middle', $server->get(['do' => 'end in the middle']));
-        self::assertSame('"mine"', $server->get(['do' => 'get', 'key' => 'mine']));
+        $server = self::server($peer->socket);
+        self::assertSame('ended in the middle', $server->get('request.php', ['do' => 'end in the middle']));
+        self::assertSame('"mine"', $server->get('request.php', ['do' => 'get', 'key' => 'mine']));
     }
 
     public function testALargeValueOnAKeptConnection(): void
     {
-        self::assertSame('"0 true"', $this->server->get(['do' => 'large']));
-        self::assertSame('"500000 true"', $this->server->get(['do' => 'large']));
+        self::assertSame('"0 true"', $this->server->get('request.php', ['do' => 'large']));
+        self::assertSame('"500000 true"', $this->server->get('request.php', ['do' => 'large']));
     }
 
     public function testARestartOfTheDaemonBetweenRequestsIsNotNoticed(): void
     {
         $this->client->set('key', 'v');
-        self::assertSame('"v"', $this->server->get(['do' => 'get', 'key' => 'key']));
+        self::assertSame('"v"', $this->server->get('request.php', ['do' => 'get', 'key' => 'key']));
         $this->daemon->stop();
         $this->daemon->startAgain();
-        self::assertSame('null', $this->server->get(['do' => 'get', 'key' => 'key']));
-        self::assertSame('1', $this->server->get(['do' => 'connections']));
+        self::assertSame('null', $this->server->get('request.php', ['do' => 'get', 'key' => 'key']));
+        self::assertSame('1', $this->server->get('request.php', ['do' => 'connections']));
+    }
+
+    private static function server(string $socket): WebServer
+    {
+        return new WebServer(__DIR__ . '/www', [
+            'COATCHECK_TEST_SOCKET' => $socket,
+            'COATCHECK_TEST_BOOTSTRAP' => __DIR__ . '/bootstrap.php',
+        ]);
     }
 }

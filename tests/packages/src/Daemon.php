@@ -43,7 +43,10 @@ final class Daemon
     public function startAgain(): void
     {
         $this->process = proc_open(
-            [self::required('COATCHECK_TEST_DAEMON'), 'serve', '--socket', $this->socket, '--data', '', '--log-level', 'warn'],
+            [
+                self::required('COATCHECK_TEST_DAEMON'), 'serve', '--socket', $this->socket, '--data', '',
+                '--admin', "unix:$this->directory/admin.sock", '--log-level', 'warn',
+            ],
             [['file', '/dev/null', 'r'], ['file', "$this->directory/log", 'a'], ['file', "$this->directory/log", 'a']],
             $pipes,
             null,
@@ -53,6 +56,14 @@ final class Daemon
             $connection = @stream_socket_client("unix://$this->socket", $number, $problem, 1.0);
             return $connection !== false && fclose($connection);
         });
+    }
+
+    /** What it counts, as on its page /metrics. */
+    public function metrics(): string
+    {
+        $connection = stream_socket_client("unix://$this->directory/admin.sock");
+        fwrite($connection, "GET /metrics HTTP/1.0\r\n\r\n");
+        return (string) stream_get_contents($connection);
     }
 
     public function pid(): int

@@ -1,0 +1,161 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+)
+
+// maxRoster bounds the members, and those who are gone, of a roster that is read.
+const maxRoster = 4096
+
+// roster is the member set as peers tell it to each other and as it is kept: who is in it and who is gone from it.
+type roster struct {
+	Members []rosterMember `json:"members"`
+	Gone    []rosterGone   `json:"gone,omitempty"`
+}
+
+type rosterMember struct {
+	ID       string    `json:"id"`
+	Boot     string    `json:"boot"`
+	Name     string    `json:"name"`
+	Addr     string    `json:"addr"`
+	Gossip   string    `json:"gossip"`
+	LastSeen time.Time `json:"last_seen"`
+}
+
+type rosterGone struct {
+	ID   string    `json:"id"`
+	Boot string    `json:"boot"`
+	Left bool      `json:"left"`
+	At   time.Time `json:"at"`
+}
+
+// roster returns the set without this host.
+func (s *set) roster(now time.Time) roster {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := roster{Members: make([]rosterMember, 0, len(s.members))}
+	for _, e := range s.members {
+		seen := e.Seen
+		if e.Alive {
+			seen = now
+		}
+		r.Members = append(r.Members, rosterMember{e.ID, e.Boot, e.Name, e.Addr, e.gossip, seen.UTC().Truncate(time.Second)})
+	}
+	for k, g := range s.gone {
+		r.Gone = append(r.Gone, rosterGone{k.id, k.boot, g.left, g.at.UTC().Truncate(time.Second)})
+	}
+	r.sort()
+	return r
+}
+
+// sort makes the same set the same bytes.
+func (r *roster) sort() {
+	slices.SortFunc(r.Members, func(a, b rosterMember) int { return compare(a.ID, b.ID, a.Boot, b.Boot) })
+	slices.SortFunc(r.Gone, func(a, b rosterGone) int { return compare(a.ID, b.ID, a.Boot, b.Boot) })
+}
+
+func compare(pairs ...string) int {
+	for i := 0; i < len(pairs); i += 2 {
+		switch {
+		case pairs[i] < pairs[i+1]:
+			return -1
+		case pairs[i] > pairs[i+1]:
+			return 1
+		}
+	}
+	return 0
+}
+
+// merge takes in what a peer, or the data directory, knows of the set: members that this host has not heard of, as not
+// alive until gossip says otherwise, and those who are gone. It reports whether something changed.
+func (s *set) merge(r roster, now time.Time) (changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range r.Gone {
+		changed = s.mergeGone(g, now) || changed
+	}
+	for _, m := range r.Members {
+		_, isGone := s.gone[run{m.ID, m.Boot}]
+		if isGone || m.ID == s.self.ID || s.members[m.ID] != nil {
+			continue
+		}
+		s.members[m.ID] = &entry{
+			Member: Member{ID: m.ID, Boot: m.Boot, Name: m.Name, Addr: m.Addr, Seen: m.LastSeen},
+			gossip: m.Gossip, watched: now,
+		}
+		changed = true
+	}
+	return s.dropMoved(now) || changed
+}
+
+// mergeGone takes in that a run is gone. The caller holds mu.
+func (s *set) mergeGone(g rosterGone, now time.Time) bool {
+	k := run{g.ID, g.Boot}
+	e := s.members[g.ID]
+	current := e != nil && e.Boot == g.Boot
+	if g.ID == s.self.ID || (current && e.Alive && !g.Left) {
+		return false // it lives
+	}
+	if known, ok := s.gone[k]; !ok || (g.Left && !known.left) {
+		s.note(k, gone{g.Left, now})
+	}
+	if current {
+		delete(s.members, g.ID)
+	}
+	return current
+}
+
+// encode returns the roster as JSON.
+func (r roster) encode() []byte {
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic("cluster: encode a roster: " + err.Error()) // strings and times always can be
+	}
+	return b
+}
+
+// check refuses what no host of ours writes.
+func (r roster) check() error {
+	if len(r.Members) > maxRoster || len(r.Gone) > maxRoster {
+		return fmt.Errorf("more than %d members", maxRoster)
+	}
+	for _, m := range r.Members {
+		if err := checkMember(m.ID, m.Boot, m.Name, m.Addr, m.Gossip); err != nil {
+			return err
+		}
+	}
+	for _, g := range r.Gone {
+		if !validID(g.ID) || !validID(g.Boot) {
+			return fmt.Errorf("%q and %q are no node id and boot id", g.ID, g.Boot)
+		}
+	}
+	return nil
+}
+
+func checkMember(id, boot, name string, addrs ...string) error {
+	if !validID(id) || !validID(boot) {
+		return fmt.Errorf("%q and %q are no node id and boot id", id, boot)
+	}
+	if !ValidName(name) {
+		return fmt.Errorf("%q is no name of a node", name)
+	}
+	for _, a := range addrs {
+		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
+			return fmt.Errorf("%q is no host:port", a)
+		}
+	}
+	return nil
+}
+
+// decodeRoster reads a roster that a peer sent.
+func decodeRoster(b []byte) (r roster, err error) {
+	if err := json.Unmarshal(b, &r); err != nil {
+		return r, errors.New("the member set cannot be read")
+	}
+	return r, r.check()
+}

@@ -1,0 +1,221 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	forgetAfter = 24 * time.Hour
+	keepGone    = 7 * 24 * time.Hour // how long those who were cut off can still be told who is gone
+	maxGone     = 1024               // a host without a data directory that starts over and over leaves one each time
+)
+
+// entry is a member with what the set alone needs to know.
+type entry struct {
+	Member
+	gossip  string    // host:port of its gossip
+	watched time.Time // since when this run has not seen it alive
+}
+
+// run is one run of a member.
+type run struct{ id, boot string }
+
+// gone is why a member is not in the set any more. A leave is the member's own word, and a run that said it never comes
+// back. Whoever was forgotten may have been cut off, and is a member again when it is seen alive.
+type gone struct {
+	left bool
+	at   time.Time // when this host heard of it
+}
+
+// set is the member set and those who are gone from it. It reads no clock.
+type set struct {
+	mu      sync.Mutex
+	self    entry
+	members map[string]*entry // guarded by mu, without self
+	gone    map[run]gone      // guarded by mu
+}
+
+func newSet(self entry) *set {
+	return &set{self: self, members: make(map[string]*entry), gone: make(map[run]gone)}
+}
+
+// list returns the member set, sorted by id.
+func (s *set) list(now time.Time) []Member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]Member, 0, len(s.members)+1)
+	for _, e := range s.members {
+		m := e.Member
+		if m.Alive {
+			m.Seen = now
+		}
+		all = append(all, m)
+	}
+	self := s.self.Member
+	self.Seen = now
+	all = append(all, self)
+	slices.SortFunc(all, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
+	return all
+}
+
+// saw takes in what gossip says of a host that is alive. It reports whether something changed.
+func (s *set) saw(seen entry, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if seen.ID == s.self.ID || s.gone[run{seen.ID, seen.Boot}].left {
+		return false
+	}
+	delete(s.gone, run{seen.ID, seen.Boot}) // it was forgotten, and is back
+	seen.Alive, seen.Seen, seen.watched = true, now, now
+	old := s.members[seen.ID]
+	s.members[seen.ID] = &seen
+	moved := s.dropMoved(now)
+	return old == nil || moved || old.identity() != seen.identity()
+}
+
+// identity is what others hear of as a change.
+func (e *entry) identity() [6]string {
+	return [6]string{e.ID, e.Boot, e.Name, e.Addr, e.gossip, fmt.Sprint(e.Alive)}
+}
+
+// lost takes in that gossip holds a member for dead.
+func (s *set) lost(id string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.members[id]
+	if e == nil || !e.Alive {
+		return false
+	}
+	e.Alive, e.Seen, e.watched = false, now, now
+	s.dropMoved(now)
+	return true
+}
+
+// dropMoved forgets members whose address is another's now: nobody will ever answer there by their id. A host without a data
+// directory leaves one behind at each start. The caller holds mu.
+func (s *set) dropMoved(now time.Time) (changed bool) {
+	taken := map[string]bool{s.self.gossip: true}
+	for _, e := range s.members {
+		if e.Alive {
+			taken[e.gossip] = true
+		}
+	}
+	for _, e := range s.members {
+		if !e.Alive && taken[e.gossip] {
+			s.drop(e, false, now)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// drop takes a member out. The caller holds mu.
+func (s *set) drop(e *entry, left bool, now time.Time) {
+	delete(s.members, e.ID)
+	s.note(run{e.ID, e.Boot}, gone{left, now})
+}
+
+// note keeps that a run is gone. The caller holds mu.
+func (s *set) note(r run, g gone) {
+	s.gone[r] = g
+	if len(s.gone) <= maxGone {
+		return
+	}
+	oldest := r
+	for k, o := range s.gone {
+		if o.at.Before(s.gone[oldest].at) {
+			oldest = k
+		}
+	}
+	delete(s.gone, oldest)
+}
+
+// forget takes out a member that is not alive.
+func (s *set) forget(id string, now time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.members[id]
+	switch {
+	case id == s.self.ID:
+		return fmt.Errorf("forget %s: %w: it is this host", id, ErrAlive)
+	case e == nil:
+		return fmt.Errorf("forget %s: %w", id, ErrUnknown)
+	case e.Alive:
+		return fmt.Errorf("forget %s (%s): %w", id, e.Name, ErrAlive)
+	}
+	s.drop(e, false, now)
+	return nil
+}
+
+// sweep forgets members that were unseen for too long, while a majority is alive: a host that is cut off must not become
+// a majority of its own. Only the time that this host itself has watched counts. It returns who was forgotten.
+func (s *set) sweep(now time.Time) (forgotten []Member) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	alive := 1
+	for _, e := range s.members {
+		if e.Alive {
+			alive++
+			e.Seen, e.watched = now, now
+		}
+	}
+	if 2*alive > len(s.members)+1 {
+		for _, e := range s.members {
+			if now.Sub(e.watched) > forgetAfter {
+				s.drop(e, false, now)
+				forgotten = append(forgotten, e.Member)
+			}
+		}
+	}
+	maps.DeleteFunc(s.gone, func(_ run, g gone) bool { return now.Sub(g.at) > keepGone })
+	return forgotten
+}
+
+// boots takes in the boot id that a peer told itself, over its own connection.
+func (s *set) boots(id, boot string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.members[id]
+	if e == nil || e.Boot == boot {
+		return false
+	}
+	e.Boot = boot
+	return true
+}
+
+// refusal says why a run of a host cannot be let in, by gossip or by a hello; empty: it can. addr and gossip are its addresses.
+func (s *set) refusal(id, boot, addr, gossip string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.members[id]
+	switch {
+	case id == s.self.ID && boot != s.self.Boot:
+		return fmt.Sprintf("node id %s is used by two hosts, this one is at %s: was the data directory copied? Delete the file %s on one of them", id, s.self.Addr, nodeFile)
+	case s.gone[run{id, boot}].left:
+		return fmt.Sprintf("node %s has left; start it again to have it back", id)
+	case e != nil && e.Alive && e.Boot != boot && e.Addr != addr && e.gossip != gossip:
+		return fmt.Sprintf("node id %s is used by a host at %s, which is alive: was the data directory copied? Delete the file %s on one of them. "+
+			"A host that has moved is let in when the others have seen its end", id, e.Addr, nodeFile)
+	}
+	return ""
+}
+
+// gossips returns where gossip of the members that are not alive was last, and where that of the others is.
+func (s *set) gossips() (dormant []string, active map[string]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	active = map[string]bool{s.self.gossip: true}
+	for _, e := range s.members {
+		if e.Alive {
+			active[e.gossip] = true
+		} else if e.gossip != "" {
+			dormant = append(dormant, e.gossip)
+		}
+	}
+	return dormant, active
+}

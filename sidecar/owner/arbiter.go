@@ -19,8 +19,8 @@ const (
 	kindWake
 )
 
-// host is what routing needs of this host's Seat.
-type host interface {
+// decider is what routing needs of this host's Seat.
+type decider interface {
 	id() string
 	view() *view
 	viewChanged() <-chan struct{}
@@ -57,7 +57,7 @@ type Routing struct {
 // That a command on keys of several owners is one step, or that a list shows one moment. Those that must be one step are
 // refused with [arbiter.ErrSeveralOwners].
 type Arbiter struct {
-	host   host
+	host   decider
 	cfg    Routing
 	m      *RoutingMetrics
 	waking waking
@@ -68,7 +68,7 @@ var _ arbiter.Arbiter = (*Arbiter)(nil)
 // NewArbiter returns the arbiter that asks the owners as s sees them, and answers for s when peers ask. It must be called before s is started.
 func NewArbiter(s *Seat, cfg Routing) *Arbiter { return newArbiter(seatHost{s}, cfg) }
 
-func newArbiter(h host, cfg Routing) *Arbiter {
+func newArbiter(h decider, cfg Routing) *Arbiter {
 	cfg.Patience = cmp.Or(cfg.Patience, 2*time.Second)
 	cfg.Answer = cmp.Or(cfg.Answer, 2*time.Second)
 	if cfg.Metrics == nil {

@@ -279,7 +279,7 @@ static bool coat_accept_reply(coat_run *run, uint64_t id, const msgpack_object *
 	coat_batch *batch = run->batch;
 	uint64_t index = id - batch->first_id;
 
-	if (run->hello_id != 0 || id < batch->first_id || index >= batch->count ||
+	if (id < batch->first_id || index >= batch->count ||
 		(batch->is_answered ? batch->is_answered[index] : batch->answered > 0)) {
 		coat_error_set(run->err, COAT_ERROR_PROTOCOL, "%s: an answer came that nobody asked for (id %" PRIu64 ")",
 			batch->method, id);

@@ -192,7 +192,7 @@ func (s *Seat) enter(v *view) {
 	s.broadcast()
 	s.m.views.Inc()
 	s.m.epoch.Set(float64(v.id.Epoch))
-	s.says.info("", "view accepted", "view", v.id.String(), "members", len(v.members))
+	s.says.log.Info("view accepted", "view", v.id.String(), "members", v.String())
 }
 
 // forgetPast drops what no other host can go by any more. mu is held.

@@ -87,6 +87,9 @@ func (s *Seat) apply(id ViewID, c *store.Command, shards []int) (*permission, st
 		s.m.unknown.Inc()
 		return nil, store.Result{}, fmt.Errorf("%w: %w", arbiter.ErrUnreachable, errStopped)
 	}
+	if s.cfg.faults.applied != nil {
+		s.cfg.faults.applied(shards[0], id.Epoch)
+	}
 	if p.alone {
 		s.m.alone.Inc()
 	}

@@ -13,7 +13,7 @@ type Metrics struct {
 	alone     prometheus.Counter
 	taken     *prometheus.CounterVec // by source
 	empty     prometheus.Counter
-	lost      prometheus.Counter
+	older     prometheus.Counter
 	resyncs   prometheus.Counter
 	surveys   prometheus.Counter
 	offset    *prometheus.GaugeVec // by peer
@@ -40,21 +40,21 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		alone:   counter("decided_alone_total", "Commands that were decided without a majority, for minority is serve."),
 		taken: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "coatcheck_owner_shards_taken_total",
-			Help: "Shards that this host began to serve, by where the copy came from: the owner before (owner), a runner-up (runner_up), this host as it was the owner before (kept), or this host's own copy (own).",
+			Help: "Shards that this host began to serve, by where the copy came from: the owner before (owner), a runner-up (runner_up), this host as it was the owner before (kept), this host's own copy (own), or nowhere (none).",
 		}, []string{"source"}),
 		empty:   counter("shards_empty_total", "Shards that were begun empty although members have copies of others."),
-		lost:    counter("shards_older_total", "Shards that were begun from a copy that is not the newest, which could not be had."),
+		older:   counter("shards_older_total", "Shards that were begun from a copy that may lack what was decided last, for no newer one was found."),
 		resyncs: counter("copies_begun_total", "Copies of shards that were begun anew at the runner-up."),
 		surveys: counter("surveys_total", "Times that the hosts were asked for the epochs of their copies."),
 		offset: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "coatcheck_owner_clock_offset_seconds", Help: "How far a peer's clock is ahead of this host's.",
 		}, []string{"peer"}),
 	}
-	r.MustRegister(m.views, m.epoch, m.ready, m.permitted, m.degraded, m.unknown, m.alone, m.taken, m.empty, m.lost, m.resyncs, m.surveys, m.offset)
+	r.MustRegister(m.views, m.epoch, m.ready, m.permitted, m.degraded, m.unknown, m.alone, m.taken, m.empty, m.older, m.resyncs, m.surveys, m.offset)
 	for _, why := range []string{degradedTimeout, degradedNoCopy, degradedNoRunnerUp} {
 		m.degraded.WithLabelValues(why)
 	}
-	for _, source := range []string{fromOwner, fromRunnerUp, fromKept, fromOwn} {
+	for _, source := range []string{fromOwner, fromRunnerUp, fromKept, fromOwn, fromNone} {
 		m.taken.WithLabelValues(source)
 	}
 	return m
@@ -73,4 +73,5 @@ const (
 	fromRunnerUp = "runner_up"
 	fromKept     = "kept"
 	fromOwn      = "own"
+	fromNone     = "none"
 )

@@ -1,7 +1,6 @@
 package owner
 
 import (
-	"context"
 	"log/slog"
 	"sync"
 
@@ -59,5 +58,5 @@ func (s *says) say(level slog.Level, subject, message string, pairs []any) {
 	}
 	last.at, last.left = now, 0
 	s.mu.Unlock()
-	s.log.Log(context.Background(), level, message, pairs...)
+	s.log.Warn(message, pairs...)
 }

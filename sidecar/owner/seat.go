@@ -47,12 +47,13 @@ type Config struct {
 
 // faults are for tests.
 type faults struct {
-	noGrace    bool                      // a new owner does not wait for the one before
-	noMajority bool                      // a host decides without a majority
-	noCheck    bool                      // it does not look again after a command
-	noCopies   bool                      // runner-ups' copies are acknowledged but not made
-	between    func()                    // called between the check of the permission and the command
-	degraded   func(ctx context.Context) // called when a command is acknowledged without a copy
+	noGrace    bool                          // a new owner does not wait for the one before
+	noMajority bool                          // a host decides without a majority
+	noCheck    bool                          // it does not look again after a command
+	noCopies   bool                          // runner-ups' copies are acknowledged but not made
+	between    func()                        // called between the check of the permission and the command
+	applied    func(shard int, epoch uint64) // called when a command was applied rightfully, before others may decide
+	degraded   func(ctx context.Context)     // called when a command is acknowledged without a copy
 }
 
 // Seat is this host's place among the owners: it agrees on views with the others, decides what it owns, and has copies of what others

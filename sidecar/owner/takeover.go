@@ -204,19 +204,13 @@ func (s *Seat) bring(ctx context.Context, v *view, shards []int, found map[strin
 		}
 		bySource[source] = append(bySource[source], shard)
 	}
-	had := slices.ContainsFunc(slices.Collect(maps.Values(found)), func(t *survey) bool {
-		return slices.ContainsFunc(t.claims[:], func(c claim) bool { return c.epoch > 0 })
-	})
+	s.tellOlder(v, bySource, found)
 	var all sync.WaitGroup
 	for source, shards := range bySource {
 		all.Go(func() {
 			switch {
 			case source == "":
-				if had {
-					s.m.empty.Add(float64(len(shards)))
-					s.says.warn("", "shards begin empty although others have copies: data may be lost", "shards", len(shards), "view", v.id.String())
-				}
-				s.serveInTime(ctx, v, shards, found, since, fromOwn, "")
+				s.serveInTime(ctx, v, shards, found, since, fromNone, "")
 			case source == s.self.ID:
 				s.tellOwn(shards, found)
 				s.serveInTime(ctx, v, shards, found, since, fromOwn, "")
@@ -226,6 +220,38 @@ func (s *Seat) bring(ctx context.Context, v *view, shards []int, found map[strin
 		})
 	}
 	all.Wait()
+}
+
+// tellOlder counts the shards whose newest copy, of those that were found, may lack what was decided last: other shards were served in a later
+// epoch.
+func (s *Seat) tellOlder(v *view, bySource map[string][]int, found map[string]*survey) {
+	last := uint64(0)
+	for _, t := range found {
+		for _, c := range t.claims {
+			last = max(last, c.epoch)
+		}
+	}
+	empty, older := 0, 0
+	for source, shards := range bySource {
+		for _, shard := range shards {
+			switch {
+			case source == "" && last > 0:
+				empty++
+			case source != "" && found[source].claims[shard].epoch < last:
+				older++
+			default:
+				continue
+			}
+			if s.cfg.faults.older != nil {
+				s.cfg.faults.older(shard)
+			}
+		}
+	}
+	s.m.empty.Add(float64(empty))
+	s.m.older.Add(float64(older))
+	if empty+older > 0 {
+		s.says.warn("", "the newest copies of shards were not found: what was decided last may be lost", "older", older, "empty", empty, "view", v.id.String())
+	}
 }
 
 // tellOwn says that shards are served from a runner-up's copy: this host's.
@@ -258,19 +284,10 @@ func (s *Seat) bringFrom(ctx context.Context, v *view, source string, shards []i
 	}
 	without := maps.Clone(found)
 	lost := *found[source]
-	best := lost.claims
-	lost.claims = claims{}
-	without[source] = &lost // it answered, so it still counts for mustWait
-	older := 0
 	for _, shard := range left {
-		if hosts := s.newest(shard, without); len(hosts) == 0 || without[hosts[0]].claims[shard].epoch < best[shard].epoch {
-			older++
-		}
+		lost.claims[shard] = claim{}
 	}
-	if older > 0 {
-		s.m.lost.Add(float64(older))
-		s.says.warn("", "the newest copy of shards cannot be had: data may be lost", "shards", older, "source", source)
-	}
+	without[source] = &lost // it answered, so it still counts for mustWait
 	s.bring(ctx, v, left, without, since)
 }
 
@@ -318,6 +335,7 @@ func (s *Seat) serve(v *view, shards []int, from, source string) {
 		s.taking = ViewID{} // the next heartbeat tries again
 		return
 	}
+	s.says.log.Info("shards are served", "view", v.id.String(), "shards", len(shards), "copy", from, "source", source)
 	s.m.taken.WithLabelValues(from).Add(float64(len(shards)))
 	for _, shard := range shards {
 		if from != fromKept {

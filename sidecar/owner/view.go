@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -117,6 +118,21 @@ func readView(r *reader, known *view) *view {
 
 // noView is the view before the first.
 var noView = newView(0, nil)
+
+// String returns the members for people.
+func (v *view) String() string {
+	var b strings.Builder
+	for i, m := range v.members {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(m.ID)
+		if m.Cold {
+			b.WriteString(" (without copies)")
+		}
+	}
+	return b.String()
+}
 
 // ID returns the view's identity.
 func (v *view) ID() ViewID { return v.id }

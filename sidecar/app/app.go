@@ -269,7 +269,7 @@ func (a *App) openSockets() error {
 	open := func(name, path string, file phpsock.File) error {
 		s, err := phpsock.Listen(phpsock.Config{
 			Path: path, File: file, Listener: a.inherited.take(path), Tenant: a.tenants.Of(name), Connections: all,
-			MaxFrame: int(a.cfg.Limits.MaxFrame), Version: a.version, Log: a.log, Metrics: metrics,
+			MaxFrame: int(a.cfg.Limits.MaxFrame), Timeout: a.cfg.Limits.MessageTimeout, Version: a.version, Log: a.log, Metrics: metrics,
 			Status: func(ctx context.Context) (wire.Pairs, error) { return a.status(ctx, name) },
 		}, a.locker)
 		if err != nil {

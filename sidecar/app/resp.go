@@ -28,7 +28,7 @@ func (a *App) startRESP() error {
 		Address: a.cfg.RESP.String(), Tenants: a.tenants, Tenant: config.DefaultTenant, Users: a.users,
 		Connections:  tenant.NewQuota(int64(a.cfg.Redis.Connections)),
 		MaxArguments: a.cfg.Redis.MaxArguments, MaxCommand: int(a.cfg.Redis.MaxCommand),
-		OutputBuffer: int(a.cfg.Redis.OutputBuffer), IdleTimeout: a.cfg.Redis.IdleTimeout,
+		OutputBuffer: int(a.cfg.Redis.OutputBuffer), IdleTimeout: a.cfg.Redis.IdleTimeout, Timeout: a.cfg.Limits.MessageTimeout,
 		Version: a.version, Log: a.log, Metrics: resp.NewMetrics(a.registry),
 	}, listener, a.locker)
 	a.registry.MustRegister(gauge("coatcheck_resp_connections", "Open connections of the Redis protocol.", server.Connections))

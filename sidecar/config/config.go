@@ -217,14 +217,18 @@ type Limits struct {
 	Connections int `key:"connections" default:"10000" min:"1" max:"1000000"`
 
 	// Unfinished is how much memory messages that have not arrived whole may take, for each tenant by itself and
-	// beyond the first 4 KiB of each. A client whose next bytes do not fit is cut off. It must be above max_frame. A message that has not
-	// arrived whole in 30 seconds is cut off in any case.
+	// beyond the first 4 KiB of each. A client whose next bytes do not fit is cut off. It may not be below max_frame.
 	Unfinished Size `key:"unfinished" default:"256MiB" min:"1MiB" max:"65536MiB"`
 
 	// Unread is how much memory answers that clients do not take may use, for each tenant by itself and both protocols
-	// together. A client whose answer does not fit is cut off. It must be above max_frame and redis.output_buffer. A client that
+	// together. A client whose answer does not fit is cut off. It may not be below max_frame and redis.output_buffer. A client that
 	// does not take an answer in 10 seconds is cut off in any case.
 	Unread Size `key:"unread" default:"256MiB" min:"1MiB" max:"65536MiB"`
+
+	// MessageTimeout is how long a client may take to say hello, and to finish a message or a command of the Redis protocol that
+	// it began; the latter may take a second more for each MiB. A client that takes longer is cut off. The longer it is, the
+	// longer clients that never finish hold memory.
+	MessageTimeout time.Duration `key:"message_timeout" default:"30s" min:"100ms" max:"1h"`
 }
 
 // Memory is the section [memory].
@@ -271,7 +275,7 @@ type Redis struct {
 	OutputBuffer Size `key:"output_buffer" default:"64MiB" min:"64KiB" max:"4GiB"`
 
 	// IdleTimeout is how long a client may be silent before it is disconnected. 0 means as long as
-	// it likes. A command that has not arrived whole in 30 seconds, and one more for each MiB of it, is cut off in any case.
+	// it likes. limits.message_timeout bounds how long a command may take to arrive in any case.
 	IdleTimeout time.Duration `key:"idle_timeout" default:"0s" min:"0s" max:"720h"`
 }
 

@@ -26,7 +26,7 @@ func TestDefaults(t *testing.T) {
 			MaxWaiters: 64,
 			MaxWait:    5 * time.Minute,
 		},
-		Limits:  Limits{MaxFrame: 16 * MiB, Connections: 10000, Unfinished: 256 * MiB, Unread: 256 * MiB},
+		Limits:  Limits{MaxFrame: 16 * MiB, Connections: 10000, Unfinished: 256 * MiB, Unread: 256 * MiB, MessageTimeout: 30 * time.Second},
 		Journal: Journal{Fsync: "everysec", Values: true, SnapshotAfter: 64 * MiB},
 		Memory:  Memory{Eviction: "lru"},
 		Redis: Redis{
@@ -150,7 +150,7 @@ func TestEverySettingCanBeGivenInEveryWay(t *testing.T) {
 		"admin": "127.0.0.1:9001", "http": "127.0.0.1:8131", "fpm": "unix:/run/fpm.sock",
 		"fpm_status": "127.0.0.1:9002", "docroot": dir, "log_level": "debug", "log_format": "json",
 		"drain_timeout": "1s", "lock.lease": "1s", "lock.max_hold": "0", "lock.max_waiters": "2",
-		"lock.max_wait": "1s", "limits.max_frame": "65536", "limits.connections": "3", "limits.unfinished": "1GiB", "limits.unread": "1GiB",
+		"lock.max_wait": "1s", "limits.max_frame": "65536", "limits.connections": "3", "limits.unfinished": "1GiB", "limits.unread": "1GiB", "limits.message_timeout": "1s",
 		"data": dir, "journal.fsync": "always", "journal.values": "false", "journal.key_file": "/etc/coatcheck/keys", "journal.snapshot_after": "1MiB", "memory.limit": "1MiB", "memory.tenant_limit": "1MiB", "memory.eviction": "noeviction",
 		"front.timeout": "1s", "front.max_body": "1MiB",
 		"resp": "127.0.0.1:6390", "redis.users": "/etc/coatcheck/users", "redis.connections": "3", "redis.max_arguments": "99",

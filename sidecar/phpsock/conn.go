@@ -29,8 +29,6 @@ const (
 	keptBuffer = 64 << 10
 	// writeTimeout is how long a client may take to accept an answer.
 	writeTimeout = 10 * time.Second
-	// unfinishedTimeout is how long a client may take to say hello, and to finish a message that it began.
-	unfinishedTimeout = 30 * time.Second
 	// maxWaits is how many requests of one connection may wait at a time.
 	maxWaits = 128
 )
@@ -166,6 +164,7 @@ func (c *conn) read(fd uintptr) bool {
 
 // pause makes an end to what a client that says no more may hold: its buffers if it has said all, its time if it has not.
 func (c *conn) pause() {
+	c.seat.Idle()
 	var by time.Time
 	switch {
 	case len(c.in) == 0 && c.greeted:
@@ -175,7 +174,7 @@ func (c *conn) pause() {
 		c.began = time.Now()
 		fallthrough
 	default:
-		by = c.began.Add(c.s.haste)
+		by = c.began.Add(c.s.cfg.Timeout)
 	}
 	if by != c.readBy {
 		c.readBy = by
@@ -239,7 +238,7 @@ func (c *conn) cutOff(err error) {
 		if !c.greeted {
 			what = "hello"
 		}
-		c.malformed(&wire.Error{Code: wire.Protocol, Message: fmt.Sprintf("%s did not arrive whole within %v", what, c.s.haste)})
+		c.malformed(&wire.Error{Code: wire.Protocol, Message: fmt.Sprintf("%s did not arrive whole within %v", what, c.s.cfg.Timeout)})
 	}
 }
 

@@ -62,7 +62,7 @@ func open(t testing.TB, change func(*Config, *locker.Config)) *house {
 	reg := prometheus.NewRegistry()
 	cfg := Config{
 		Path: h.path, File: File{Mode: 0o660}, Tenant: tenant.New("default", tenant.Limits{}, nil), MaxFrame: 1 << 20,
-		Connections: tenant.NewQuota(100), Version: "test",
+		Connections: tenant.NewQuota(100), Timeout: limit, Version: "test",
 		Log: log, Metrics: NewMetrics(reg),
 		Status: func(context.Context) (wire.Pairs, error) { return wire.Pairs{{Key: "version", Value: "test"}}, nil },
 	}

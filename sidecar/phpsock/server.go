@@ -30,6 +30,7 @@ type Config struct {
 	Tenant      *tenant.Tenant // whose socket this is
 	Connections *tenant.Quota  // of all servers together (limits.connections)
 	MaxFrame    int            // bytes
+	Timeout     time.Duration  // of hello, and of a message that was begun
 	Version     string         // of the daemon, told to clients
 	// Status answers server.status, for the tenant. It may take its time.
 	Status  func(context.Context) (wire.Pairs, error)
@@ -51,7 +52,6 @@ type Server struct {
 	listener net.Listener
 	now      atomic.Uint32 // a phase
 	patience time.Duration // how long a client may take to accept an answer
-	haste    time.Duration // how long a client may take to say hello, and to finish a message
 
 	stop sync.Once // of listening
 
@@ -88,7 +88,7 @@ func Listen(cfg Config, l *locker.Locker) (*Server, error) {
 		}
 	}
 	return &Server{
-		cfg: cfg, locker: l, listener: listener, patience: writeTimeout, haste: unfinishedTimeout, conns: socket.NewCrowd[*conn](),
+		cfg: cfg, locker: l, listener: listener, patience: writeTimeout, conns: socket.NewCrowd[*conn](),
 		buffers: sync.Pool{New: func() any { return &buffers{in: make([]byte, 0, firstBuffer)} }},
 	}, nil
 }

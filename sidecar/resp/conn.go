@@ -25,9 +25,8 @@ const (
 	keptPlan = 16
 	// writeTimeout is how long a client may take to accept an answer.
 	writeTimeout = 10 * time.Second
-	// unfinishedTimeout is how long a command may take to arrive whole, and slowest the bytes for which it may take a second more.
-	unfinishedTimeout = 30 * time.Second
-	slowest           = 1 << 20
+	// slowest is the bytes of a command for which it may take a second more to arrive whole.
+	slowest = 1 << 20
 )
 
 // conn is one connection. Its fields belong to the goroutine that runs serve.
@@ -169,6 +168,7 @@ type buffers struct{ in, out []byte }
 
 // pause makes an end to what a client that says no more may hold: its buffers if it has said all, its time if it has not.
 func (c *conn) pause() error {
+	c.seat.Idle()
 	held := c.held()
 	if c.in.pending() {
 		held = max(0, cap(c.in.buf)-firstBuffer) + c.multi.size()
@@ -265,7 +265,7 @@ func (c *conn) setReadDeadline() {
 		}
 	}
 	if !c.began.IsZero() {
-		whole := c.began.Add(unfinishedTimeout + time.Duration(len(c.in.buf)/slowest)*time.Second)
+		whole := c.began.Add(c.s.cfg.Timeout + time.Duration(len(c.in.buf)/slowest)*time.Second)
 		if by.IsZero() || whole.Before(by) {
 			by = whole
 		}

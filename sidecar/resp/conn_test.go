@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -38,7 +39,7 @@ func standingOn(t testing.TB, a arbiter.Arbiter) *conn {
 	l := locker.New(a, locker.Config{Log: slog.New(slog.DiscardHandler), Metrics: locker.NewMetrics(registry)})
 	s := New(Config{
 		Tenant: "test", Tenants: tenant.NewSet(map[string]tenant.Limits{"test": {Commands: 1 << 20}}, nil), Connections: tenant.NewQuota(1),
-		MaxArguments: 100, MaxCommand: 1 << 20, OutputBuffer: 1 << 20,
+		MaxArguments: 100, MaxCommand: 1 << 20, OutputBuffer: 1 << 20, Timeout: time.Minute,
 		Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(registry),
 	}, listener, l)
 	peer, err := net.Dial("unix", path)

@@ -23,7 +23,8 @@ type Config struct {
 	MaxCommand   int           // bytes of one command, and so of a value
 	OutputBuffer int           // bytes of one reply
 	IdleTimeout  time.Duration
-	Version      string // of the daemon
+	Timeout      time.Duration // of a command that was begun, beside a second for each MiB
+	Version      string        // of the daemon
 	Log          *slog.Logger
 	Metrics      *Metrics
 }

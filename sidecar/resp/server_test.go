@@ -29,7 +29,7 @@ func serve(t *testing.T) (*Server, string) {
 	l := locker.New(a, locker.Config{Log: slog.New(slog.DiscardHandler), Metrics: locker.NewMetrics(registry)})
 	s := New(Config{
 		Tenant: "test", Tenants: tenant.NewSet(map[string]tenant.Limits{"test": {Commands: 1 << 20}}, nil), Connections: tenant.NewQuota(1000),
-		MaxArguments: 100, MaxCommand: 1 << 20, OutputBuffer: 1 << 20,
+		MaxArguments: 100, MaxCommand: 1 << 20, OutputBuffer: 1 << 20, Timeout: time.Minute,
 		Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(registry),
 	}, listener, l)
 	go s.Serve()

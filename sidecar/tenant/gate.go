@@ -10,7 +10,7 @@ import (
 
 // Turn is how many requests a connection has served before it lets others have their turn. The longer it is, the longer others
 // wait; the shorter, the more is spent on changing over.
-const Turn = 64
+const Turn = 32
 
 // Gate lets a few connections be served at a time. When more want to be, tenants take turns, and
 // the connections of one tenant queue: a tenant with a thousand connections gets as much as one with a single one.
@@ -88,6 +88,13 @@ func (s *Seat) Served() {
 	s.Leave()
 	runtime.Gosched()
 	s.Enter()
+}
+
+// Idle says that the client has nothing more to be served: its next request begins a turn.
+func (s *Seat) Idle() {
+	if s != nil {
+		s.served = 0
+	}
 }
 
 // take takes a place if there is one.

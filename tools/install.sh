@@ -40,6 +40,9 @@ test   composer           composer                Composer, to validate composer
 test   php-msgpack        -                       the PHP extension msgpack
 test   php-psr-simple-cache       -               the interfaces of PSR-16
 test   php-cache-integration-tests  -             the tests of PSR-6 and PSR-16
+test   php-symfony-framework-bundle  -            Symfony with its cache, its sessions and its container
+test   php-symfony-lock       -                  the locks of Symfony
+test   php-symfony-console    -                  the console of Symfony
 bench  php8.2-fpm         php-fpm                 php-fpm of the same PHP
 bench  php-redis          -                       the PHP extension redis
 bench  php-memcached      -                       the PHP extension memcached

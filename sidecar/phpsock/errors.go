@@ -124,13 +124,13 @@ func (s *Server) waitersMessage() string {
 func (s *Server) busy(o outcome) *wire.Error {
 	e := &wire.Error{Code: wire.Busy, Message: "another holds the lock"}
 	if o.Holder == nil { // it is between two of them
-		e.Message = fmt.Sprintf("the lock is about to be granted to the first of %d who wait for it", o.waiters)
+		e.Message = "the lock is about to be granted to the first of those who wait for it"
 	}
 	reason := "wait_over"
 	switch {
 	case o.full:
 		reason = "queue_full"
-		e.Message += fmt.Sprintf(", and no more than %d may wait for it (lock.max_waiters)", o.waiters)
+		e.Message += fmt.Sprintf(", and %d wait for it, which is the limit (lock.max_waiters)", o.waiters)
 	case o.over:
 		reason = tenant.Waiters.String()
 		e.Message += ", and " + s.waitersMessage()

@@ -11,9 +11,6 @@ func (s *Store) batch(c *Command) Result {
 		defer s.shards[i].mu.Unlock()
 		held = append(held, &s.shards[i])
 	}
-	if !c.allowed() {
-		return Result{}
-	}
 	if c.If == IfAbsent && !s.allAbsent(c) {
 		return Result{}
 	}
@@ -61,9 +58,6 @@ func (s *Store) rename(c *Command) Result {
 	if first != second {
 		second.mu.Lock()
 		defer second.mu.Unlock()
-	}
-	if !c.allowed() {
-		return Result{}
 	}
 	var r Result
 	s.together([]*shard{first, second}, func() { r = s.move(c, &s.shards[from], &s.shards[to]) })

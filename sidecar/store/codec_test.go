@@ -11,7 +11,7 @@ import (
 
 // notSent are the fields that mean something in one store only.
 var notSent = map[string]bool{
-	"Command.packed": true, "Command.may": true, "Command.denied": true, "Result.plain": true,
+	"Command.packed": true, "Result.plain": true,
 }
 
 // each calls visit with a copy of a zero T for every field that is sent, in which that field alone is set.

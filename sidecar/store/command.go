@@ -156,9 +156,6 @@ type Command struct {
 
 	packed []byte // Value, compressed
 
-	may    func() error // asked with the shards held, before anything is done; nil: it may
-	denied error        // what it answered
-
 	Cursor uint64 // where a scan goes on; 0 begins and ends
 	Limit  int    // entries, or bytes
 }

@@ -213,38 +213,6 @@ func TestOnlySomeShardsAreLookedAt(t *testing.T) {
 	}
 }
 
-// TestNothingIsDoneUnlessItMay: the one who decides is asked with the shards held.
-func TestNothingIsDoneUnlessItMay(t *testing.T) {
-	no := errors.New("no")
-	for what, c := range map[string]*Command{
-		"a key":    {Op: OpSet, Key: []byte("a"), Value: []byte("2")},
-		"a batch":  {Op: OpBatch, Batch: []Command{{Op: OpDel, Key: []byte("a")}}},
-		"a rename": {Op: OpRename, Key: []byte("a"), NewKey: []byte("b")},
-		"a flush":  {Op: OpFlush},
-		"a scan":   {Op: OpScan, Limit: 10},
-	} {
-		s := New(Limits{})
-		s.Apply(&Command{Op: OpSet, Key: []byte("a"), Value: []byte("1")})
-		held := func() error {
-			for shard := range c.Shards().All() {
-				if c.Op != OpScan && s.shards[shard].mu.TryLock() {
-					t.Errorf("%s: shard %d is not held", what, shard)
-				}
-			}
-			return no
-		}
-		if r, err := s.ApplyIf(c, held); err != no || r.Done || r.Keys != nil {
-			t.Errorf("%s: %+v, %v", what, r, err)
-		}
-		if r := s.Apply(&Command{Op: OpGet, Key: []byte("a")}); string(r.Value) != "1" {
-			t.Errorf("%s was done all the same: %+v", what, r)
-		}
-		if r, err := s.ApplyIf(c, func() error { return nil }); err != nil || !r.Done && !r.Found && r.Keys == nil {
-			t.Errorf("%s, when it may: %+v, %v", what, r, err)
-		}
-	}
-}
-
 // TestAdoptTakesRecordsOfOneShardOnly and nothing that is none.
 func TestAdoptTakesRecordsOfOneShardOnly(t *testing.T) {
 	s := New(Limits{})

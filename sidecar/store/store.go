@@ -147,27 +147,6 @@ var commands = [opSingleKeys]func(*shard, *Command) Result{
 	OpHashIncr:       (*shard).hashIncr,
 }
 
-// ApplyIf is Apply for commands that may be decided only while something holds that others can end. It asks may with the shards of the
-// command held, right before anything is done, and does nothing when may returns an error, which it returns. It may ask
-// several times. A list, scan or count asks once, before it begins.
-func (s *Store) ApplyIf(c *Command, may func() error) (Result, error) {
-	c.may, c.denied = may, nil
-	r := s.Apply(c)
-	c.may = nil
-	if c.denied != nil {
-		return Result{}, c.denied
-	}
-	return r, nil
-}
-
-// allowed asks whether the command may be decided. Its shards are held.
-func (c *Command) allowed() bool {
-	if c.may != nil {
-		c.denied = c.may()
-	}
-	return c.denied == nil
-}
-
 // Apply runs one command and returns its result. Values are compressed and uncompressed here, while no shard is held.
 func (s *Store) Apply(c *Command) Result {
 	s.prepare(c)
@@ -247,9 +226,6 @@ func (s *Store) run(c *Command) Result {
 		sh := &s.shards[shardOf(c.Key)]
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
-		if !c.allowed() {
-			return Result{}
-		}
 		sh.changed = false
 		r := commands[c.Op](sh, c)
 		r.Changed = sh.changed
@@ -264,11 +240,6 @@ func (s *Store) run(c *Command) Result {
 		return s.flush(c)
 	case OpSweep:
 		return s.sweep(c)
-	}
-	if !c.allowed() {
-		return Result{}
-	}
-	switch c.Op {
 	case OpScan:
 		return s.scan(c)
 	case OpRandomKey:

@@ -29,7 +29,8 @@ type world struct {
 	pauses float64            // of commands that are stopped between the check and the deed; guarded by mu
 	expect int
 	set    func(*Config)
-	events map[string]int // guarded by mu
+	routes func(*host, *Seat, *store.Store) // before a Seat starts; nil: nothing routes
+	events map[string]int                   // guarded by mu
 }
 
 // host is a machine: it has many lives.
@@ -177,6 +178,9 @@ func (h *host) start() {
 	seat, err := New(cfg)
 	if err != nil {
 		h.w.t.Fatal(err)
+	}
+	if h.w.routes != nil {
+		h.w.routes(h, seat, s)
 	}
 	h.w.mu.Lock()
 	h.seat, h.store = seat, s

@@ -145,12 +145,6 @@ static void coat_take_open_error(coat_open *open, const msgpack_object *error)
 	coat_error_from_daemon(&open->err, "session.open", error);
 	coat_holder_read(&open->holder, details);
 	coat_map_uint(details, "waited_ms", &open->session->waited_ms);
-	/* an owner that did not answer may have granted, and a fault of the daemon may have come after the grant; a daemon
-	 * that starts does not know yet what the one before it did */
-	if (open->err.kind != COAT_ERROR_UNREACHABLE && open->err.kind != COAT_ERROR_INTERNAL &&
-		open->err.kind != COAT_ERROR_UNAVAILABLE) {
-		coat_lock_is_over(open->session);
-	}
 }
 
 static void coat_take_open(void *context, uint32_t index, const msgpack_object *error, const msgpack_object *result)
@@ -197,6 +191,14 @@ static bool coat_new_token(coat_session *session)
 	return true;
 }
 
+/* Does the error of an open that was sent once, or could not be sent, mean that no lock was granted? An owner that did
+ * not answer may have granted it, and a fault may have come after the grant. */
+static bool coat_denies_grant(const coat_error *err)
+{
+	return err->kind != COAT_ERROR_NONE && err->kind != COAT_ERROR_UNREACHABLE && err->kind != COAT_ERROR_INTERNAL &&
+	       err->kind != COAT_ERROR_PROTOCOL;
+}
+
 bool coat_send_open(coat_session *session, coat_open *open, bool lock)
 {
 	const coat_settings *settings = &session->settings;
@@ -228,9 +230,8 @@ bool coat_send_open(coat_session *session, coat_open *open, bool lock)
 		coat_after_failure(session, &err);
 	}
 	coat_note_doubt(&batch, &open->err);
-	if ((open->err.kind == COAT_ERROR_CONNECTION || open->err.kind == COAT_ERROR_UNAVAILABLE) &&
-		!open->err.outcome_unknown && !was_out) {
-		coat_lock_is_over(session); /* nobody was asked for it */
+	if (!was_out && !batch.in_doubt && coat_denies_grant(&open->err)) {
+		coat_lock_is_over(session);
 	}
 	return open->err.kind == COAT_ERROR_NONE;
 }

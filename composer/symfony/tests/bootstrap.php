@@ -12,7 +12,7 @@ require_once 'Psr/SimpleCache/autoload.php';
 if (is_string($symfony = getenv('COATCHECK_TEST_AUTOLOAD')) && $symfony !== '') {
     require_once $symfony;
 } else {
-    foreach (['Cache', 'Lock', 'HttpFoundation', 'HttpKernel', 'DependencyInjection', 'Console', 'Yaml'] as $component) {
+    foreach (['Cache', 'Lock', 'HttpFoundation', 'HttpKernel', 'DependencyInjection', 'Console'] as $component) {
         require_once "Symfony/Component/$component/autoload.php";
     }
     require_once 'Symfony/Bundle/FrameworkBundle/autoload.php';

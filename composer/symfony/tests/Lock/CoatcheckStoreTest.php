@@ -181,8 +181,8 @@ final class CoatcheckStoreTest extends LockStoreContract
         $lock = (new LockFactory($this->store()))->createLock($this->name, 0.1);
         self::assertTrue($lock->acquire());
         self::assertFalse($lock->isExpired());
-        Daemon::eventually('the lock has ended', static fn () => $lock->isExpired(), 2.0);
-        self::assertFalse($lock->isAcquired());
+        Daemon::eventually('the lock ends', static fn () => !$lock->isAcquired(), 2.0);
+        self::assertTrue($lock->isExpired());
     }
 
     public function testBucketsAreLocksOfTheirOwn(): void

@@ -184,6 +184,10 @@ func (s *Seat) enter(v *view) {
 	s.forgetPast(now)
 	s.term()
 	s.term = func() {}
+	s.last = 0
+	for _, c := range s.claims {
+		s.last = max(s.last, c.epoch)
+	}
 	s.handouts = make(map[string]*handout)
 	s.accepted.Store(v)
 	s.permit.Store(&permission{view: v})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,7 +47,9 @@ type stream struct {
 	} // guarded by mu
 	live    []item         // of whole copies; guarded by mu
 	bulk    []item         // of copies that are being sent; guarded by mu
+	view    *view          // by which batches are sent; nil: none is for now; guarded by mu
 	flight  []item         // of the batch that is on its way; guarded by mu
+	flying  bool           // there is one; guarded by mu
 	rest    map[int][]item // of parted shards; guarded by mu
 	bytes   int            // of live and bulk; guarded by mu
 	ticket  uint64         // of the last record put into live; guarded by mu
@@ -64,7 +67,7 @@ func (s *Seat) streamTo(m seated) *stream {
 		}
 		t.end()
 	}
-	t := &stream{seat: s, to: m, id: s.nextStream(), wake: make(chan struct{}, 1), rest: make(map[int][]item), told: make(chan struct{})}
+	t := &stream{seat: s, to: m, id: s.nextStream(), view: s.view(), wake: make(chan struct{}, 1), rest: make(map[int][]item), told: make(chan struct{})}
 	var ctx context.Context
 	ctx, t.end = context.WithCancel(s.life)
 	s.streams[m.ID] = t
@@ -162,6 +165,10 @@ func (t *stream) drop(shard int) {
 		t.live = t.without(t.live, shard)
 		t.bulk = t.without(t.bulk, shard)
 	}
+	// A batch that was not answered is sent again, in a later view too: what is no longer right must not be in it.
+	if of := func(i item) bool { return i.shard == shard }; slices.ContainsFunc(t.flight, of) {
+		t.flight = slices.DeleteFunc(slices.Clone(t.flight), of)
+	}
 	x.progress, x.wanted, x.bulk, x.lost = unsent, false, 0, t.ticket
 	t.tell()
 }
@@ -221,10 +228,19 @@ func (t *stream) part(shard int) {
 	}
 }
 
-// forgetParted ends what part began.
-func (t *stream) forgetParted() {
+// sendBy has batches sent by a view from here on.
+func (t *stream) sendBy(v *view) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.view = v
+	t.rouse()
+}
+
+// prepare has nothing sent until the stream is right for the next view, and ends what part began.
+func (t *stream) prepare() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.view = nil
 	for shard := range t.rest {
 		t.shards[shard].progress = unsent
 	}
@@ -267,8 +283,8 @@ func (t *stream) has(shard int, ticket uint64) (bool, progress, <-chan struct{})
 func (t *stream) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		t.fill()
-		number, items := t.next()
-		if len(items) == 0 {
+		v, number, items := t.next()
+		if v == nil {
 			select {
 			case <-ctx.Done():
 			case <-t.wake:
@@ -276,7 +292,7 @@ func (t *stream) run(ctx context.Context) {
 			continue
 		}
 		changed := t.seat.viewChanged()
-		if t.send(ctx, number, items) {
+		if t.send(ctx, v, number, items) {
 			continue
 		}
 		select {
@@ -344,17 +360,18 @@ func (t *stream) begin(shard int) {
 	add(item{kind: itemEnd, shard: shard})
 }
 
-// next returns the batch to be sent: that which was not answered, or a new one.
-func (t *stream) next() (uint64, []item) {
+// next returns the batch to be sent, that which was not answered or a new one, and the view by which it is right; nil: there is none.
+func (t *stream) next() (*view, uint64, []item) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.flight) > 0 {
-		return t.batch, t.flight
+	if t.view == nil || t.flying {
+		return t.view, t.batch, t.flight
 	}
 	n, m := cut(t.live, pieceBytes), cut(t.bulk, bulkBytes)
 	if n+m == 0 {
-		return 0, nil
+		return nil, 0, nil
 	}
+	t.flying = true
 	t.flight = append(append(make([]item, 0, n+m), t.live[:n]...), t.bulk[:m]...)
 	t.live, t.bulk = t.live[n:], t.bulk[m:]
 	t.batch++
@@ -368,7 +385,7 @@ func (t *stream) next() (uint64, []item) {
 			}
 		}
 	}
-	return t.batch, t.flight
+	return t.view, t.batch, t.flight
 }
 
 // The first byte of an answer to a batch.
@@ -379,10 +396,9 @@ const (
 )
 
 // send sends a batch and notes the answer. It returns false if the batch should be sent again, after a while.
-func (t *stream) send(ctx context.Context, number uint64, items []item) bool {
+func (t *stream) send(ctx context.Context, v *view, number uint64, items []item) bool {
 	ctx, cancel := context.WithTimeout(ctx, heardFor)
 	defer cancel()
-	v := t.seat.view()
 	b := appendString(v.id.append(nil), t.seat.self.Boot)
 	b = appendUint(appendUint(b, t.id), number)
 	answer, err := t.seat.call(ctx, t.to.ID, true, kindCopy, appendItems(b, items))
@@ -421,7 +437,7 @@ func (t *stream) taken(number uint64, items []item, anew []byte) {
 	for _, i := range items {
 		t.acked = max(t.acked, i.ticket)
 	}
-	t.ackedTo, t.flight = number, nil
+	t.ackedTo, t.flight, t.flying = number, nil, false
 	t.tell()
 }
 
@@ -432,7 +448,7 @@ func (t *stream) restart() {
 	t.seat.mu.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.id, t.batch, t.ackedTo, t.flight = id, 0, 0, nil
+	t.id, t.batch, t.ackedTo, t.flight, t.flying = id, 0, 0, nil, false
 	t.loseAll()
 }
 
@@ -466,8 +482,13 @@ func (s *Seat) direct(v *view, shard int, asIs bool) {
 // does not have is kept for it. mu is held, and the gates are closed.
 func (s *Seat) redirect(old, v *view) {
 	for _, t := range s.streams {
-		t.forgetParted()
+		t.prepare()
 	}
+	defer func() {
+		for _, t := range s.streams {
+			t.sendBy(v)
+		}
+	}()
 	for shard := range s.copying {
 		t := s.copying[shard].Load()
 		mine := s.served[shard].Load() == old.id.Epoch && old.id.Epoch > 0
@@ -491,7 +512,7 @@ func (s *Seat) redirect(old, v *view) {
 	}
 }
 
-// errUnknown says why nobody knows whether a change lasts.
+// Why nobody knows whether a change lasts.
 var (
 	errStopped   = errors.New("this host was stopped, or cut off, while it decided")
 	errUncopied  = errors.New("the copy was not acknowledged before this host ceased to be the owner")

@@ -101,6 +101,9 @@ func (s *Seat) takeBatch(v *view, from string, in *inbound, items []item) ([]byt
 		case i.kind == itemRecord && stage != nil:
 			stage.records = append(stage.records, i.record)
 		case i.kind == itemRecord && s.follows(i.shard, in.id):
+			if s.cfg.faults.noCopies {
+				continue
+			}
 			if err := s.cfg.Store.Adopt(i.record); err != nil {
 				s.says.warn(from, "a record of a peer cannot be taken", "peer", from, "error", err)
 				anew[i.shard] = true

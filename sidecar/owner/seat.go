@@ -53,6 +53,7 @@ type faults struct {
 	noCopies   bool                          // runner-ups' copies are acknowledged but not made
 	between    func()                        // called between the check of the permission and the command
 	applied    func(shard int, epoch uint64) // called when a command was applied rightfully, before others may decide
+	brought    func(shard int, epoch uint64) // called with the epoch of the copy that a shard is to be served from
 	degraded   func(ctx context.Context)     // called when a command is acknowledged without a copy
 }
 
@@ -90,6 +91,7 @@ type Seat struct {
 	mu         sync.Mutex
 	peers      map[string]*peer      // guarded by mu
 	claims     claims                // guarded by mu
+	last       uint64                // the highest epoch of claims when the view was accepted; guarded by mu
 	past       []pastView            // views accepted before, the last one last; guarded by mu
 	known      bool                  // all views accepted within the last grace are in past; guarded by mu
 	leaving    bool                  // guarded by mu

@@ -55,6 +55,7 @@ type simulation struct {
 	keys   []*register
 	stop   chan struct{}
 	single bool // one thing is wrong at a time
+	only   *int // what the nemesis does; nil: all
 
 	mu     sync.Mutex
 	count  map[string]int
@@ -68,15 +69,19 @@ func (s *simulation) fault(format string, args ...any) {
 	s.faults = append(s.faults, fmt.Sprintf(format, args...))
 }
 
-// older says that a shard goes on from an older copy: what was known of its sessions holds no more.
-func (s *simulation) older(shard int) {
-	if s.single {
-		s.fault("shard %d goes on from an older copy although but one thing was wrong at a time", shard)
-	}
-	s.did("shards from an older copy")
+// brought is told from which copy a shard goes on. When it is an older one, what was known of its sessions holds no more.
+func (s *simulation) brought(shard int, epoch uint64) {
 	s.mu.Lock()
+	older := epoch < s.epochs[shard]
 	keys := s.keys
 	s.mu.Unlock()
+	if !older {
+		return
+	}
+	if s.single {
+		s.fault("shard %d goes on from a copy of epoch %d although but one thing was wrong at a time", shard, epoch)
+	}
+	s.did("shards from an older copy")
 	for _, g := range keys {
 		if store.ShardOfKey([]byte(g.key)) == shard {
 			g.mu.Lock()
@@ -273,7 +278,11 @@ func (s *simulation) nemesis(rnd *rand.Rand) {
 		w.cut[[2]string{a, b}] = cut
 	}
 	name := ""
-	switch rnd.IntN(9) {
+	event := rnd.IntN(9)
+	if s.only != nil {
+		event = *s.only
+	}
+	switch event {
 	case 0:
 		h := mine()
 		defer release(h)
@@ -380,18 +389,19 @@ type simulated struct {
 	overlap bool // more than one thing happens at a time
 	memory  bool // nothing is on disk
 	faults  faults
+	only    *int // what the nemesis does; nil: all
 }
 
 // simulate runs a simulation and returns it.
 func simulate(t *testing.T, how simulated) (s *simulation) {
 	synctest.Test(t, func(t *testing.T) {
-		s = &simulation{single: !how.overlap, stop: make(chan struct{}), count: make(map[string]int)}
+		s = &simulation{single: !how.overlap, only: how.only, stop: make(chan struct{}), count: make(map[string]int)}
 		rnd := rand.New(rand.NewPCG(how.seed, 2))
 		s.w = newWorld(t, how.hosts, how.seed, func(cfg *Config) {
 			between := cfg.faults.between
 			cfg.faults = how.faults
 			cfg.faults.between = between
-			cfg.faults.applied, cfg.faults.older = s.applied, s.older
+			cfg.faults.applied, cfg.faults.brought = s.applied, s.brought
 			cfg.faults.degraded = func(ctx context.Context) {
 				if weak, _ := ctx.Value(weakKey{}).(*bool); weak != nil {
 					*weak = true
@@ -477,6 +487,34 @@ func seeds(t *testing.T) (first, n uint64) {
 		n = 1
 	}
 	return first, n
+}
+
+// broken says whether the simulation finds something in one of some runs when the code is broken on purpose.
+func broken(t *testing.T, f faults, only *int) {
+	t.Helper()
+	for seed := uint64(1); seed <= 40; seed++ {
+		how := simulated{hosts: 3 + int(seed%3), seed: seed, length: 2 * time.Minute, overlap: seed%2 == 0, faults: f, only: only}
+		if only != nil {
+			how.hosts, how.overlap = 3, false
+		}
+		s := simulate(t, how)
+		if len(s.faults) > 0 {
+			t.Logf("run %d: %d faults, the first: %s", seed, len(s.faults), s.faults[0])
+			return
+		}
+	}
+	t.Error("40 runs went well")
+}
+
+func TestTheSimulationFindsWhatIsBroken(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes many runs")
+	}
+	cutLink := 5
+	t.Run("no grace", func(t *testing.T) { broken(t, faults{noGrace: true}, &cutLink) })
+	t.Run("no majority", func(t *testing.T) { broken(t, faults{noMajority: true}, nil) })
+	t.Run("no second look", func(t *testing.T) { broken(t, faults{noCheck: true}, nil) })
+	t.Run("no copies", func(t *testing.T) { broken(t, faults{noCopies: true}, nil) })
 }
 
 func TestOneHolderWhileHostsFail(t *testing.T) {

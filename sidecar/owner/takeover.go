@@ -49,11 +49,12 @@ type survey struct {
 	claims claims
 	past   []*view // views that it had accepted within the last grace
 	known  bool    // these are all
+	last   uint64  // the highest epoch of its copies when it accepted the view
 }
 
 func (t *survey) append(b []byte) []byte {
 	b = appendBool(t.claims.append(b), t.known)
-	b = appendUint(b, uint64(len(t.past)))
+	b = appendUint(appendUint(b, t.last), uint64(len(t.past)))
 	for _, v := range t.past {
 		b = v.append(b, v.id.Epoch)
 	}
@@ -61,7 +62,7 @@ func (t *survey) append(b []byte) []byte {
 }
 
 func readSurvey(r *reader) *survey {
-	t := &survey{claims: readClaims(r), known: r.bool()}
+	t := &survey{claims: readClaims(r), known: r.bool(), last: r.uint()}
 	for range r.count(2) {
 		t.past = append(t.past, readView(r, noView))
 	}
@@ -71,7 +72,7 @@ func readSurvey(r *reader) *survey {
 // survey returns this host's own answer. mu is held.
 func (s *Seat) survey() *survey {
 	s.forgetPast(s.cfg.Clock())
-	t := &survey{claims: s.claims, known: s.known}
+	t := &survey{claims: s.claims, known: s.known, last: s.last}
 	for _, p := range s.past {
 		t.past = append(t.past, p.view)
 	}
@@ -227,23 +228,24 @@ func (s *Seat) bring(ctx context.Context, v *view, shards []int, found map[strin
 func (s *Seat) tellOlder(v *view, bySource map[string][]int, found map[string]*survey) {
 	last := uint64(0)
 	for _, t := range found {
-		for _, c := range t.claims {
-			last = max(last, c.epoch)
-		}
+		last = max(last, t.last)
 	}
 	empty, older := 0, 0
 	for source, shards := range bySource {
 		for _, shard := range shards {
-			switch {
-			case source == "" && last > 0:
-				empty++
-			case source != "" && found[source].claims[shard].epoch < last:
-				older++
-			default:
-				continue
+			best := claim{}
+			if source != "" {
+				best = found[source].claims[shard]
 			}
-			if s.cfg.faults.older != nil {
-				s.cfg.faults.older(shard)
+			switch {
+			case best.epoch >= last:
+			case best.epoch == 0:
+				empty++
+			default:
+				older++
+			}
+			if s.cfg.faults.brought != nil {
+				s.cfg.faults.brought(shard, best.epoch)
 			}
 		}
 	}

@@ -225,7 +225,11 @@ func (c *Cluster) Connected(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.links[id]
-	return l != nil && l.current.Load() != nil
+	if l == nil {
+		return false
+	}
+	a := l.current.Load()
+	return a != nil && !a.isEnded()
 }
 
 // touch has a change of the set saved and told.
@@ -269,13 +273,13 @@ func (c *Cluster) follow(events []event) (changed bool) {
 	for _, e := range events {
 		if e.lost {
 			if c.set.lost(e.seen.ID, now) {
-				c.cfg.Log.Warn("a member is not alive", "node", e.seen.ID)
+				c.cfg.Log.Warn("a host is not alive", "node", e.seen.ID)
 				changed = true
 			}
 			continue
 		}
 		if c.set.saw(e.seen, now) {
-			c.cfg.Log.Info("a member is alive", "node", e.seen.ID, "boot", e.seen.Boot, "name", e.seen.Name, "peers", e.seen.Addr)
+			c.cfg.Log.Info("a host is alive", "node", e.seen.ID, "boot", e.seen.Boot, "name", e.seen.Name, "peers", e.seen.Addr)
 			changed = true
 		}
 	}
@@ -315,34 +319,30 @@ func (c *Cluster) save() {
 	}
 }
 
-// relink has a link for each member and none for others.
+// relink has a link to each host that is a member or is to become one, and none to others.
 func (c *Cluster) relink(ctx context.Context) {
+	addresses := c.set.addresses()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	members := make(map[string]Member)
-	for _, m := range c.set.list(c.cfg.Now()) {
-		members[m.ID] = m
-	}
-	delete(members, c.set.self.ID)
 	for id, l := range c.links {
-		if _, ok := members[id]; !ok {
+		if _, ok := addresses[id]; !ok {
 			l.stop()
 			delete(c.links, id)
 		}
 	}
-	for id, m := range members {
+	for id, addr := range addresses {
 		if l := c.links[id]; l != nil {
-			l.reach(m.Addr)
+			l.reach(addr)
 			continue
 		}
-		c.links[id] = c.startLink(ctx, m)
+		c.links[id] = c.startLink(ctx, id, addr)
 	}
 }
 
-func (c *Cluster) startLink(ctx context.Context, m Member) *link {
+func (c *Cluster) startLink(ctx context.Context, id, addr string) *link {
 	ctx, stop := context.WithCancel(ctx)
-	l := &link{id: m.ID, dial: c.dial, kick: make(chan struct{}, 1), report: c.linkTrouble, stop: stop}
-	l.addr.Store(&m.Addr)
+	l := &link{id: id, dial: c.dial, kick: make(chan struct{}, 1), report: c.linkTrouble, stop: stop}
+	l.addr.Store(&addr)
 	c.running.Go(func() { l.run(ctx, c.cfg.Random) })
 	return l
 }
@@ -356,7 +356,9 @@ func (c *Cluster) linkTrouble(l *link, err error) {
 // met takes in what a peer said when it was greeted. Who can be heard can probably be reached.
 func (c *Cluster) met(peer greeting) {
 	c.learn(peer.Roster)
-	if c.set.boots(peer.ID, peer.Boot) {
+	if c.set.met(peer, c.cfg.Now()) {
+		c.cfg.Log.Info("a member has come", "node", peer.ID, "boot", peer.Boot, "name", peer.Name, "peers", peer.Addr)
+		c.announced.Store(true)
 		c.touch()
 	}
 	c.mu.Lock()
@@ -432,8 +434,8 @@ func (c *Cluster) Leave(ctx context.Context) error {
 // Reload reads the secrets and the certificates again and uses them from now on. Connections of peers that would
 // not be let in by them any more are ended. When it returns an error all is as it was.
 //
-// To change a secret without an interruption: write the new one behind the old one in the files of all hosts and reload, then in front
-// of it and reload, then take the old one out and reload.
+// To change a secret while the cluster serves: write the new one behind the old one in the files of all hosts and reload, then in front
+// of it and reload, then take the old one out and reload. Calls that are under way when a connection is made anew get no answer.
 func (c *Cluster) Reload() error {
 	c.reloading.Lock()
 	defer c.reloading.Unlock()

@@ -68,6 +68,11 @@ func (d disk) loadMembers(cluster string) (roster, error) {
 	if err != nil {
 		return roster{}, err
 	}
+	return d.decodeMembers(b, cluster)
+}
+
+// decodeMembers reads the content of the file.
+func (d disk) decodeMembers(b []byte, cluster string) (roster, error) {
 	var k kept
 	if err := json.Unmarshal(b, &k); err != nil {
 		return roster{}, d.damaged(membersFile, err, membersAdvice)

@@ -2,8 +2,8 @@
 //
 // # Model
 //
-// Gossip (memberlist) finds hosts and says which are alive; nothing else rides on it. The member set is every host that joined
-// and did not leave. It is kept in the data directory, so that a host that starts alone knows how many there were.
+// Gossip (memberlist) finds hosts and says which are alive; nothing else rides on it. A host joins when it has proved over a peer
+// connection who it is, and is in the member set until it leaves. The set is kept in the data directory, and peers tell it to each other over their connections, so that a host that starts alone knows how many there were.
 //
 // A question goes over a TCP connection that the asker keeps open, one to each peer, and its answer comes back on it. Each
 // question has a number, so many are open at a time. Ordered questions of a peer are served one after another.
@@ -38,7 +38,7 @@
 // # Does not guarantee
 //
 //   - That Alive is true: gossip takes 5 to 50 seconds to see a death, and whoever can send packets to the gossip port can replay old ones,
-//     which memberlist corrects within seconds. Nothing but Alive, the addresses and the boot ids follows from gossip.
+//     which memberlist corrects within seconds. Nothing but Alive and where to connect to follows from gossip.
 //   - That two hosts have the same member set at the same moment.
 //   - That a secret which people can remember is safe: the certificate that everybody sees who connects lets guesses be tried
 //     without asking. `coatcheck cluster secret` makes one that cannot be guessed.

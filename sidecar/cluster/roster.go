@@ -40,6 +40,9 @@ func (s *set) roster(now time.Time) roster {
 	defer s.mu.Unlock()
 	r := roster{Members: make([]rosterMember, 0, len(s.members))}
 	for _, e := range s.members {
+		if !e.joined {
+			continue
+		}
 		seen := e.Seen
 		if e.Alive {
 			seen = now
@@ -80,17 +83,23 @@ func (s *set) merge(r roster, now time.Time) (changed bool) {
 		changed = s.mergeGone(g, now) || changed
 	}
 	for _, m := range r.Members {
-		_, isGone := s.gone[run{m.ID, m.Boot}]
-		if isGone || m.ID == s.self.ID || s.members[m.ID] != nil {
-			continue
-		}
-		s.members[m.ID] = &entry{
-			Member: Member{ID: m.ID, Boot: m.Boot, Name: m.Name, Addr: m.Addr, Seen: m.LastSeen},
-			gossip: m.Gossip, watched: now,
-		}
-		changed = true
+		changed = s.mergeMember(m, now) || changed
 	}
 	return s.dropMoved(now) || changed
+}
+
+// mergeMember takes in that a host is a member. The caller holds mu.
+func (s *set) mergeMember(m rosterMember, now time.Time) bool {
+	e := s.members[m.ID]
+	if _, isGone := s.gone[run{m.ID, m.Boot}]; isGone || m.ID == s.self.ID || (e != nil && e.joined) {
+		return false
+	}
+	if e == nil {
+		e = &entry{Member: Member{ID: m.ID, Boot: m.Boot, Name: m.Name, Addr: m.Addr, Seen: m.LastSeen}, gossip: m.Gossip, watched: now}
+		s.members[m.ID] = e
+	}
+	e.joined = true
+	return true
 }
 
 // mergeGone takes in that a run is gone. The caller holds mu.

@@ -15,9 +15,10 @@ const (
 	maxGone     = 1024               // a host without a data directory that starts over and over leaves one each time
 )
 
-// entry is a member with what the set alone needs to know.
+// entry is a host with what the set alone needs to know.
 type entry struct {
 	Member
+	joined  bool      // it is a member; others were only seen by gossip, which proves less than a greeting
 	gossip  string    // host:port of its gossip
 	watched time.Time // since when this run has not seen it alive
 }
@@ -36,7 +37,7 @@ type gone struct {
 type set struct {
 	mu      sync.Mutex
 	self    entry
-	members map[string]*entry // guarded by mu, without self
+	members map[string]*entry // without self, and with hosts that are alive and have not joined yet; guarded by mu
 	gone    map[run]gone      // guarded by mu
 }
 
@@ -54,7 +55,9 @@ func (s *set) list(now time.Time) []Member {
 		if m.Alive {
 			m.Seen = now
 		}
-		all = append(all, m)
+		if e.joined {
+			all = append(all, m)
+		}
 	}
 	self := s.self.Member
 	self.Seen = now
@@ -73,9 +76,31 @@ func (s *set) saw(seen entry, now time.Time) bool {
 	delete(s.gone, run{seen.ID, seen.Boot}) // it was forgotten, and is back
 	seen.Alive, seen.Seen, seen.watched = true, now, now
 	old := s.members[seen.ID]
+	seen.joined = old != nil && old.joined
 	s.members[seen.ID] = &seen
 	moved := s.dropMoved(now)
 	return old == nil || moved || old.identity() != seen.identity()
+}
+
+// met takes in that a host has proved over a peer connection who it is: that makes it a member. What it says of itself is newer than what
+// gossip said.
+func (s *set) met(g greeting, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone[run{g.ID, g.Boot}].left {
+		return false
+	}
+	delete(s.gone, run{g.ID, g.Boot}) // it was forgotten, and is back
+	e := s.members[g.ID]
+	if e == nil {
+		e = &entry{Member: Member{ID: g.ID, Name: g.Name, Addr: g.Addr, Seen: now}, gossip: g.Gossip, watched: now}
+		s.members[g.ID] = e
+	}
+	if e.joined && e.Boot == g.Boot {
+		return false
+	}
+	e.joined, e.Boot = true, g.Boot
+	return true
 }
 
 // identity is what others hear of as a change.
@@ -92,6 +117,9 @@ func (s *set) lost(id string, now time.Time) bool {
 		return false
 	}
 	e.Alive, e.Seen, e.watched = false, now, now
+	if !e.joined {
+		delete(s.members, id)
+	}
 	s.dropMoved(now)
 	return true
 }
@@ -143,7 +171,7 @@ func (s *set) forget(id string, now time.Time) error {
 	switch {
 	case id == s.self.ID:
 		return fmt.Errorf("forget %s: %w: it is this host", id, ErrAlive)
-	case e == nil:
+	case e == nil || !e.joined:
 		return fmt.Errorf("forget %s: %w", id, ErrUnknown)
 	case e.Alive:
 		return fmt.Errorf("forget %s (%s): %w", id, e.Name, ErrAlive)
@@ -157,14 +185,19 @@ func (s *set) forget(id string, now time.Time) error {
 func (s *set) sweep(now time.Time) (forgotten []Member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	alive := 1
+	alive, all := 1, 1
 	for _, e := range s.members {
 		if e.Alive {
-			alive++
 			e.Seen, e.watched = now, now
 		}
+		if e.joined {
+			all++
+			if e.Alive {
+				alive++
+			}
+		}
 	}
-	if 2*alive > len(s.members)+1 {
+	if 2*alive > all {
 		for _, e := range s.members {
 			if now.Sub(e.watched) > forgetAfter {
 				s.drop(e, false, now)
@@ -174,18 +207,6 @@ func (s *set) sweep(now time.Time) (forgotten []Member) {
 	}
 	maps.DeleteFunc(s.gone, func(_ run, g gone) bool { return now.Sub(g.at) > keepGone })
 	return forgotten
-}
-
-// boots takes in the boot id that a peer told itself, over its own connection.
-func (s *set) boots(id, boot string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.members[id]
-	if e == nil || e.Boot == boot {
-		return false
-	}
-	e.Boot = boot
-	return true
 }
 
 // refusal says why a run of a host cannot be let in, by gossip or by a hello; empty: it can. addr and gossip are its addresses.
@@ -198,11 +219,22 @@ func (s *set) refusal(id, boot, addr, gossip string) string {
 		return fmt.Sprintf("node id %s is used by two hosts, this one is at %s: was the data directory copied? Delete the file %s on one of them", id, s.self.Addr, nodeFile)
 	case s.gone[run{id, boot}].left:
 		return fmt.Sprintf("node %s has left; start it again to have it back", id)
-	case e != nil && e.Alive && e.Boot != boot && e.Addr != addr && e.gossip != gossip:
+	case e != nil && e.joined && e.Alive && e.Boot != boot && e.Addr != addr && e.gossip != gossip:
 		return fmt.Sprintf("node id %s is used by a host at %s, which is alive: was the data directory copied? Delete the file %s on one of them. "+
 			"A host that has moved is let in when the others have seen its end", id, e.Addr, nodeFile)
 	}
 	return ""
+}
+
+// addresses returns where to connect to: the peer addresses of all members, and of hosts that are to become members.
+func (s *set) addresses() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make(map[string]string, len(s.members))
+	for id, e := range s.members {
+		all[id] = e.Addr
+	}
+	return all
 }
 
 // gossips returns where gossip of the members that are not alive was last, and where that of the others is.

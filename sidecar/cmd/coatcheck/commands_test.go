@@ -36,6 +36,7 @@ func TestEveryCommandThatAsksTheDaemonCanBeToldWhere(t *testing.T) {
 	local := map[string]bool{
 		"coatcheck check-config": true, "coatcheck lock": true,
 		"coatcheck journal": true, "coatcheck journal check": true, "coatcheck journal repair": true, "coatcheck redis-user": true,
+		"coatcheck cluster": true, "coatcheck cluster secret": true, "coatcheck tls": true, "coatcheck tls ca": true, "coatcheck tls node": true,
 	}
 	each(newRoot(), func(cmd *cobra.Command) {
 		if has := cmd.Flag("socket") != nil; has == local[cmd.CommandPath()] {
@@ -48,6 +49,7 @@ func TestWhatAScriptMayReadIsThereAsJSON(t *testing.T) {
 	silent := map[string]bool{
 		"coatcheck serve": true, "coatcheck check-config": true, "coatcheck lock": true, "coatcheck lock run": true,
 		"coatcheck journal": true, "coatcheck redis-user": true,
+		"coatcheck cluster": true, "coatcheck cluster secret": true, "coatcheck tls": true, "coatcheck tls ca": true, "coatcheck tls node": true,
 	}
 	each(newRoot(), func(cmd *cobra.Command) {
 		if has := cmd.Flag("json") != nil; has == silent[cmd.CommandPath()] {

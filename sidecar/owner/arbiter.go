@@ -124,17 +124,17 @@ func (a *Arbiter) Do(ctx context.Context, c *store.Command) (store.Result, error
 		return a.sweep(c), nil
 	case store.OpBatch:
 		if c.OneStep || c.If == store.IfAbsent {
-			return a.oneStep(ctx, c)
+			return a.persist(ctx, c)
 		}
 		return a.batch(ctx, c)
 	case store.OpRename:
-		return a.oneStep(ctx, c)
+		return a.persist(ctx, c)
 	case store.OpScan:
 		return a.scan(ctx, c)
 	case store.OpFlush, store.OpRandomKey, store.OpListLocks, store.OpListHeld, store.OpListSession, store.OpListSpaces, store.OpStats:
 		return a.gather(ctx, c)
 	}
-	return a.single(ctx, c)
+	return a.persist(ctx, c)
 }
 
 // sweepLag is how much later than its time an entry is dropped from a copy: its owner, whose clock is another, may have made it last longer
@@ -150,16 +150,12 @@ func (a *Arbiter) sweep(c *store.Command) store.Result {
 	return a.cfg.Store.Apply(c)
 }
 
-// single has a command on one key decided.
-func (a *Arbiter) single(ctx context.Context, c *store.Command) (store.Result, error) {
-	shard := store.ShardOfKey(c.Key)
-	return a.persist(ctx, c, func(v *view) (string, error) { return v.owner(shard), nil })
-}
-
-// oneStep has a command decided whose keys must have one owner.
-func (a *Arbiter) oneStep(ctx context.Context, c *store.Command) (store.Result, error) {
-	shards := c.Shards()
-	return a.persist(ctx, c, func(v *view) (string, error) { return v.ownerOf(shards) })
+// decider returns the one owner of the command's keys.
+func (v *view) decider(c *store.Command) (string, error) {
+	if c.SingleKey() {
+		return v.owner(store.ShardOfKey(c.Key)), nil
+	}
+	return v.ownerOf(c.Shards())
 }
 
 // ownerOf returns the one owner of some shards.

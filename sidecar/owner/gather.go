@@ -94,7 +94,7 @@ func (a *Arbiter) tryAll(ctx context.Context, v *view, parts []*part) {
 // batch has a batch of independent commands decided, those of each owner as one step.
 func (a *Arbiter) batch(ctx context.Context, c *store.Command) (store.Result, error) {
 	if _, err := a.host.view().ownerOf(c.Shards()); err == nil {
-		r, err := a.oneStep(ctx, c)
+		r, err := a.persist(ctx, c)
 		if !errors.Is(err, arbiter.ErrSeveralOwners) { // the view changed just now
 			return r, err
 		}

@@ -12,14 +12,14 @@ import (
 	"github.com/coatcheck/coatcheck/sidecar/store"
 )
 
-// persist asks the owner, by the view of the moment, until it answers or the patience is over.
-func (a *Arbiter) persist(ctx context.Context, c *store.Command, owner func(*view) (string, error)) (store.Result, error) {
+// persist asks the command's one owner, by the view of the moment, until it answers or the patience is over.
+func (a *Arbiter) persist(ctx context.Context, c *store.Command) (store.Result, error) {
 	var p patience
 	var unknown error // that of a try that may have been served
 	for {
 		changed := a.host.viewChanged() // before the view is looked at, to miss none
 		v := a.host.view()
-		id, err := owner(v)
+		id, err := v.decider(c)
 		if err != nil {
 			return store.Result{}, first(unknown, err)
 		}

@@ -235,3 +235,27 @@ func TestEveryoneWaitingIsServedInTurn(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkOwnKey is what a command costs that this host decides itself, beside the same without owners.
+func BenchmarkOwnKey(b *testing.B) {
+	real := func(cfg *Config) { cfg.faults = faults{} }
+	w := &routed{world: newWorld(b, 1, 1, real), arbs: make(map[string]*Arbiter), lockers: make(map[string]*locker.Locker)}
+	w.routes = w.route
+	w.hosts[0].journal = nil
+	w.hosts[0].start()
+	defer w.hosts[0].kill()
+	if !w.settle(10 * time.Second) {
+		return
+	}
+	for what, arb := range map[string]arbiter.Arbiter{"alone": locals(1)[0], "owner": w.arbs["a"]} {
+		b.Run(what, func(b *testing.B) {
+			c := store.Command{Op: store.OpGet, Space: shop, Key: []byte("key")}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := arb.Do(b.Context(), &c); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -13,7 +13,8 @@ use Coatcheck\Client\Exception\InvalidArgumentException;
  */
 final class Encoder
 {
-    private const MAX_DEPTH = 8;
+    /** Of the 16 that the protocol allows, the message itself is one and the parameters are the next. */
+    private const MAX_DEPTH = 15;
 
     public static function encode(mixed $value, int $depth = 0): string
     {

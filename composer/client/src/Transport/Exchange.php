@@ -91,10 +91,21 @@ final class Exchange
         $this->answers = [];
     }
 
-    /** True once at most, and never when a second sending could do harm. */
-    public function mayBeTriedAgain(): bool
+    /**
+     * After a connection broke: true once at most, and never when a second sending could do harm.
+     *
+     * @param bool $wasOld was the connection there before? When nothing went out over it, only the daemon before this one
+     *     had gone, and that costs no try
+     */
+    public function mayBeTriedAgain(bool $wasOld): bool
     {
-        if ($this->wasResent || $this->answers !== [] || ($this->wasSent && !$this->isResendable)) {
+        if ($this->answers !== []) {
+            return false;
+        }
+        if ($wasOld && !$this->wasSent) {
+            return true;
+        }
+        if ($this->wasResent || ($this->wasSent && !$this->isResendable)) {
             return false;
         }
         return $this->wasResent = true;

@@ -118,7 +118,7 @@ final class StreamTransport implements Transport
      */
     private function attempt(Exchange $exchange): bool
     {
-        $this->connect($exchange);
+        $wasThere = $this->connect($exchange);
         $deadline = Deadline::in($exchange->timeoutSeconds);
         try {
             $this->checkSize($exchange, $deadline);
@@ -126,23 +126,25 @@ final class StreamTransport implements Transport
             return true;
         } catch (Broken $broken) {
             $this->link->close();
-            if ($broken->how === Broken::CLOSED && $exchange->mayBeTriedAgain()) {
+            if ($broken->how === Broken::CLOSED && $exchange->mayBeTriedAgain($wasThere)) {
                 return false;
             }
             throw $this->failure($exchange, $broken);
         }
     }
 
-    private function connect(Exchange $exchange): void
+    /** @return bool was there a connection before? */
+    private function connect(Exchange $exchange): bool
     {
         if ($this->link->isAlive()) {
-            return;
+            return true;
         }
         try {
             $this->link->open();
         } catch (ConnectionException $failure) {
             throw $exchange->wasSent() ? ConnectionException::because($failure->getMessage(), [], true) : $failure;
         }
+        return false;
     }
 
     /** Before a large request the daemon's limit must be known. */

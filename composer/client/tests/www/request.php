@@ -31,7 +31,7 @@ echo json_encode(match ($_GET['do']) {
     ][1],
     'hold in a late shutdown function' => register_shutdown_function(static function () use ($client, $forget): void {
         $forget($_GET['lock']);
-        echo json_encode($client->lockInfo($_GET['lock']) !== null);
+        exit(json_encode($client->lockInfo($_GET['lock']) !== null)); // no other shutdown function runs
     }),
     'end in the middle' => (static function () use ($client): void {
         // the request ends while the answer is still coming in, and nobody reads the rest of it

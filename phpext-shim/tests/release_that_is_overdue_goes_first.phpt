@@ -37,7 +37,7 @@ $fake = new FakeDaemon(function (array $request) use ($trouble) {
 });
 use_coatcheck_sessions();
 ini_set('coatcheck.connect_timeout_ms', '50');
-ini_set('coatcheck.timeout_ms', '200');
+ini_set('coatcheck.timeout_ms', '2000');
 ini_set('coatcheck.lock_wait', '0');
 $is = fn (string $what) => file_put_contents($trouble, $what);
 $quietly = fn (callable $run) => @$run();

@@ -37,7 +37,8 @@ func TestChaosOfPHPProcesses(t *testing.T) {
 			fmt.Sprint("coatcheck.lock_lease=", chaosLease.Seconds()), "coatcheck.lock_failure=fail",
 			"max_execution_time=0",
 		},
-		daemon: []string{"COATCHECK_LOCK_MAX_HOLD=" + chaosMaxHold.String()},
+		// GOGC, lest garbage that is not yet collected look like growth.
+		daemon: []string{"COATCHECK_LOCK_MAX_HOLD=" + chaosMaxHold.String(), "GOGC=50"},
 	})
 	c := &chaos{h: h, rnd: rand.New(rand.NewPCG(seed, 0)), blows: make(map[string]int), stopped: make(map[int]bool)}
 	crowd, leave := h.counters(50, seed)
@@ -61,7 +62,7 @@ func TestChaosOfPHPProcesses(t *testing.T) {
 	// After is smaller as a rule: who was killed last has not connected anew.
 	check(t, after.descriptors <= before.descriptors+2, "descriptors: %v before, %v after", before, after)
 	check(t, after.goroutines <= before.goroutines+4, "goroutines: %v before, %v after", before, after)
-	check(t, after.heap <= before.heap+16<<20, "memory: %v before, %v after", before, after)
+	check(t, after.heap <= before.heap+8<<20, "memory: %v before, %v after", before, after)
 }
 
 // fromEnv returns a number of the environment, or the given one.

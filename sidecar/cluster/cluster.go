@@ -42,7 +42,7 @@ type Cluster struct {
 	changed   chan struct{} // holds one: the functions of OnChange are to be called
 	announced atomic.Bool   // the set is to be told to peers
 	refusals  socket.Seldom
-	conflicts socket.Seldom
+	outsiders socket.Seldom
 	reloading sync.Mutex
 
 	leaving context.CancelFunc // ends the search for others
@@ -396,10 +396,10 @@ func (c *Cluster) announce(ctx context.Context, r roster) error {
 	return errors.Join(errs...)
 }
 
-// conflict reports a host that cannot be let into the gossip.
-func (c *Cluster) conflict(e entry, why string) {
-	if unlogged, now := c.conflicts.Now(c.cfg.Now()); now {
-		c.cfg.Log.Error("a host is kept out of the cluster", "node", e.ID, "gossip", e.gossip, "peers", e.Addr, "reason", why, "unlogged", unlogged)
+// keptOut reports a host that cannot be let into the gossip.
+func (c *Cluster) keptOut(id, gossip, why string) {
+	if unlogged, now := c.outsiders.Now(c.cfg.Now()); now {
+		c.cfg.Log.Error("a host is kept out of the cluster", "node", id, "gossip", gossip, "reason", why, "unlogged", unlogged)
 	}
 }
 

@@ -191,24 +191,21 @@ func (g *gossip) NotifyLeave(n *memberlist.Node) {
 // NotifyAlive is part of memberlist.AliveDelegate. It has those ignored who are none of us.
 func (g *gossip) NotifyAlive(n *memberlist.Node) error {
 	e, err := g.read(n)
-	if err == nil {
-		err = g.admit(e)
+	if err != nil {
+		g.c.keptOut(n.Name, n.Address(), err.Error())
+		return err
 	}
-	return err
+	return g.admit(e)
 }
 
-// NotifyMerge is part of memberlist.MergeDelegate. It ends a join by, or of, a host that has the node id of another.
+// NotifyMerge is part of memberlist.MergeDelegate. It ends a join by this host when another one has its node id.
 func (g *gossip) NotifyMerge(nodes []*memberlist.Node) error {
 	for _, n := range nodes {
-		if n.State != memberlist.StateAlive {
-			continue
+		if n.Name != g.c.set.self.ID || n.State != memberlist.StateAlive {
+			continue // NotifyAlive is asked about the others
 		}
-		e, err := g.read(n)
-		if err == nil {
-			err = g.admit(e)
-		}
-		if err != nil {
-			return fmt.Errorf("node %s: %w", n.Name, err)
+		if e, err := g.read(n); err == nil {
+			return g.admit(e)
 		}
 	}
 	return nil
@@ -220,9 +217,12 @@ func (g *gossip) admit(e entry) error {
 	if e.ID == own.ID && e.gossip == own.gossip {
 		return nil // this host, or an earlier run of it, as others remember it
 	}
-	if why := g.c.set.refusal(e.ID, e.Boot, e.Addr, e.gossip); why != "" {
-		g.c.conflict(e, why)
+	if why := g.c.set.conflict(e.ID, e.Boot, e.Addr, e.gossip); why != "" {
+		g.c.keptOut(e.ID, e.gossip, why)
 		return errors.New(why)
+	}
+	if g.c.set.hasLeft(e.ID, e.Boot) {
+		return errors.New("it has left")
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ func sees(t *testing.T, c *Cluster, id string, what string, want func(m Member, 
 	})
 }
 
+func alive(m Member, ok bool) bool    { return ok && m.Alive }
 func dead(m Member, ok bool) bool     { return ok && !m.Alive }
 func gonePast(_ Member, ok bool) bool { return !ok }
 
@@ -32,7 +33,7 @@ func fixed(cfg Config, c *Cluster) Config {
 func TestADeadHostStaysAMemberAndIsFoundAgain(t *testing.T) {
 	dir := t.TempDir()
 	var back Config
-	all := gather(t, 3, func(c *Config) {
+	all := gather(t, 3, hasty, func(c *Config) {
 		if c.Name == "web3" {
 			c.Dir = dir
 			back = *c
@@ -48,6 +49,7 @@ func TestADeadHostStaysAMemberAndIsFoundAgain(t *testing.T) {
 	<-changed
 	again := begin(t, back)
 	meshed(t, all[0], all[1], again)
+	sees(t, all[0], before.ID, "is alive", alive)
 	if after := again.Self(); after.ID != before.ID || after.Boot == before.Boot {
 		t.Errorf("node %s with boot id %s came back as %s, %s", before.ID, before.Boot, after.ID, after.Boot)
 	}
@@ -73,7 +75,7 @@ func TestAQuickRestartIsNoticed(t *testing.T) {
 func TestMembersThatAreAwayAreTried(t *testing.T) {
 	dir := t.TempDir()
 	var back Config
-	all := gather(t, 2, func(c *Config) {
+	all := gather(t, 2, hasty, func(c *Config) {
 		if c.Name == "web2" {
 			back = *c
 			back.Dir, c.Dir = dir, dir
@@ -90,7 +92,7 @@ func TestMembersThatAreAwayAreTried(t *testing.T) {
 }
 
 func TestANewHostLearnsOfThoseThatAreAway(t *testing.T) {
-	all := gather(t, 2)
+	all := gather(t, 2, hasty)
 	away := all[1].Self()
 	all[1].Close()
 	sees(t, all[0], away.ID, "died", dead)
@@ -127,8 +129,9 @@ func TestLeaveTakesAHostOutEverywhere(t *testing.T) {
 }
 
 func TestForgetIsToldToAll(t *testing.T) {
-	all := gather(t, 3)
+	all := gather(t, 3, hasty)
 	id := all[2].Self().ID
+	sees(t, all[0], id, "is alive", alive)
 	if err := all[0].Forget(id); !errors.Is(err, ErrAlive) {
 		t.Errorf("one that is alive: %v", err)
 	}
@@ -175,7 +178,7 @@ func TestACopiedDataDirectoryIsKeptOut(t *testing.T) {
 
 func TestAHostWithoutADirectoryLeavesNoGhost(t *testing.T) {
 	var back Config
-	all := gather(t, 2, func(c *Config) { back = *c })
+	all := gather(t, 2, hasty, func(c *Config) { back = *c })
 	before := all[1].Self().ID
 	back = fixed(back, all[1])
 	all[1].Close()

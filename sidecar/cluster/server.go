@@ -115,8 +115,12 @@ func (s *server) admit(ctx context.Context, nc net.Conn) (*conn, error) {
 		return nil, fmt.Errorf("hello of %s: %w", node, err)
 	}
 	p := &co.peer
-	why := s.c.set.refusal(p.ID, p.Boot, p.Addr, p.Gossip)
-	if p.ID == s.c.set.self.ID && why == "" {
+	why := s.c.set.conflict(p.ID, p.Boot, p.Addr, p.Gossip)
+	switch {
+	case why != "":
+	case s.c.set.hasLeft(p.ID, p.Boot):
+		why = "it has left; start it again to have it back"
+	case p.ID == s.c.set.self.ID:
 		why = "this host is speaking to itself"
 	}
 	if why != "" {

@@ -209,16 +209,21 @@ func (s *set) sweep(now time.Time) (forgotten []Member) {
 	return forgotten
 }
 
-// refusal says why a run of a host cannot be let in, by gossip or by a hello; empty: it can. addr and gossip are its addresses.
-func (s *set) refusal(id, boot, addr, gossip string) string {
+// hasLeft says whether a run has taken itself out of the set.
+func (s *set) hasLeft(id, boot string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone[run{id, boot}].left
+}
+
+// conflict says why two hosts seem to have one node id; empty: they do not. addr and gossip are addresses of the one that is to be let in.
+func (s *set) conflict(id, boot, addr, gossip string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.members[id]
 	switch {
 	case id == s.self.ID && boot != s.self.Boot:
 		return fmt.Sprintf("node id %s is used by two hosts, this one is at %s: was the data directory copied? Delete the file %s on one of them", id, s.self.Addr, nodeFile)
-	case s.gone[run{id, boot}].left:
-		return fmt.Sprintf("node %s has left; start it again to have it back", id)
 	case e != nil && e.joined && e.Alive && e.Boot != boot && e.Addr != addr && e.gossip != gossip:
 		return fmt.Sprintf("node id %s is used by a host at %s, which is alive: was the data directory copied? Delete the file %s on one of them. "+
 			"A host that has moved is let in when the others have seen its end", id, e.Addr, nodeFile)

@@ -12,6 +12,9 @@ import (
 // errView is returned when the view has changed meanwhile.
 var errView = errors.New("the view has changed meanwhile")
 
+// errNoView is returned while there is no view yet.
+var errNoView = errors.New("the hosts have not agreed on a view yet: fewer than a majority are heard")
+
 // handing says to whom a shard was handed over, and in which view.
 type handing struct {
 	to   string

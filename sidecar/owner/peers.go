@@ -2,23 +2,20 @@ package owner
 
 import (
 	"context"
-	"errors"
-	"time"
+
+	"github.com/coatcheck/coatcheck/sidecar/cluster"
 )
 
 // Member is a host of the member set.
-type Member struct {
-	ID, Boot, Name, Addr string
-	Alive                bool
-	Seen                 time.Time
-}
+type Member = cluster.Member
 
+// Errors of Peers.Call.
 var (
-	ErrNotSent  = errors.New("the peer cannot be reached: nothing was sent")
-	ErrNoAnswer = errors.New("the peer did not answer")
+	ErrNotSent  = cluster.ErrNotSent
+	ErrNoAnswer = cluster.ErrNoAnswer
 )
 
-// Peers is the network as a Seat sees it.
+// Peers is the network as a Seat sees it: a *cluster.Cluster, or a test's.
 type Peers interface {
 	Self() Member
 	// Members returns the member set with this host, sorted by ID.
@@ -29,3 +26,5 @@ type Peers interface {
 	// ErrNotSent if nothing left, and ErrNoAnswer if the question may have been served.
 	Call(ctx context.Context, id string, ordered bool, body []byte) ([]byte, error)
 }
+
+var _ Peers = (*cluster.Cluster)(nil)

@@ -19,25 +19,26 @@ import (
 
 // world is hosts and the network between them, in memory and in a bubble's time.
 type world struct {
-	t      testing.TB
-	mu     sync.Mutex // never held while anything waits
-	rnd    *rand.Rand // guarded by mu
-	hosts  []*host
-	cut    map[[2]string]bool // from, to; guarded by mu
-	delay  time.Duration      // of each way, at most; guarded by mu
-	loss   float64            // of answers; guarded by mu
-	pauses float64            // of commands that are stopped between the check and the deed; guarded by mu
-	expect int
-	set    func(*Config)
-	routes func(*host, *Seat, *store.Store) // before a Seat starts; nil: nothing routes
-	events map[string]int                   // guarded by mu
+	t       testing.TB
+	mu      sync.Mutex // never held while anything waits
+	rnd     *rand.Rand // guarded by mu
+	hosts   []*host
+	cut     map[[2]string]bool // from, to; guarded by mu
+	delay   time.Duration      // of each way, at most; guarded by mu
+	loss    float64            // of answers; guarded by mu
+	pauses  float64            // of commands that are stopped between the check and the deed; guarded by mu
+	expect  int
+	set     func(*Config)
+	routes  func(*host, *Seat, *store.Store) // before a Seat starts; nil: nothing routes
+	events  map[string]int                   // guarded by mu
+	largest int                              // bytes of a message; guarded by mu
 }
 
 // host is a machine: it has many lives.
 type host struct {
 	w       *world
 	id      string
-	skew    int64 // ms
+	skew    int64 // ms; guarded by w.mu
 	disk    *ram
 	journal *journal // nil: memory only
 
@@ -249,7 +250,18 @@ func (h *host) between() {
 	h.running()
 }
 
-func (h *host) clock() int64 { return time.Now().UnixMilli() + h.skew }
+func (h *host) clock() int64 {
+	h.w.mu.Lock()
+	defer h.w.mu.Unlock()
+	return time.Now().UnixMilli() + h.skew
+}
+
+// adjust sets the clock forward.
+func (h *host) adjust(ms int64) {
+	h.w.mu.Lock()
+	defer h.w.mu.Unlock()
+	h.skew += ms
+}
 
 // The host as Peers.
 
@@ -319,6 +331,9 @@ func (h *host) Call(ctx context.Context, id string, ordered bool, body []byte) (
 				return nil, nil, true
 			}
 			b, err = s.Serve(context.WithoutCancel(ctx), h.id, body)
+			h.w.mu.Lock()
+			h.w.largest = max(h.w.largest, len(b), len(body))
+			h.w.mu.Unlock()
 			return b, err, to.running() != s
 		}
 		b, err, lost := served()

@@ -28,20 +28,28 @@ func eachTransport(t *testing.T, p plan, test func(t *testing.T, s *site)) {
 }
 
 func TestSymfonyKeepsTwentyOfTwentyParallelRequestsOnOneSession(t *testing.T) {
-	eachTransport(t, plan{app: "symfony", workers: 8}, func(t *testing.T, s *site) {
-		v := s.visitor()
-		v.want("/count", "1")
-		var wg sync.WaitGroup
-		for range 20 {
-			wg.Go(func() {
-				if _, err := v.get("/count?hold=5"); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-		v.want("/count", "22")
-	})
+	eachTransport(t, plan{app: "symfony", workers: 8}, countsTwentyOfTwenty)
+}
+
+func TestSymfonyKeepsTwentyOfTwentyWithTheNativeHandlerAsWell(t *testing.T) {
+	p := plan{app: "symfony", workers: 8, extension: true, env: map[string]string{"SHOP_SESSIONS": "native"}}
+	p.ini = []string{"session.save_handler=coatcheck"}
+	countsTwentyOfTwenty(t, open(t, p))
+}
+
+func countsTwentyOfTwenty(t *testing.T, s *site) {
+	v := s.visitor()
+	v.want("/count", "1")
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if _, err := v.get("/count?hold=5"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	v.want("/count", "22")
 }
 
 func TestSymfonySessionsSurviveLoginLogoutAndARestartOfTheDaemon(t *testing.T) {

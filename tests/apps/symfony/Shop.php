@@ -2,6 +2,8 @@
 
 declare(strict_types=1);
 
+namespace App;
+
 use Coatcheck\Symfony\CoatcheckBundle;
 use Symfony\Bundle\FrameworkBundle\FrameworkBundle;
 use Symfony\Bundle\FrameworkBundle\Kernel\MicroKernelTrait;
@@ -105,7 +107,7 @@ final class Shop extends Kernel
             'secret' => 'of the test',
             'http_method_override' => false,
             'session' => [
-                'handler_id' => 'coatcheck.session_handler',
+                'handler_id' => getenv('SHOP_SESSIONS') === 'native' ? null : 'coatcheck.session_handler',
                 'storage_factory_id' => 'session.storage.factory.native',
                 'cookie_secure' => 'auto', 'cookie_samesite' => 'lax',
             ],

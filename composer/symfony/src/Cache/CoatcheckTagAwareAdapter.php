@@ -11,8 +11,8 @@ use Symfony\Component\Cache\Marshaller\MarshallerInterface;
 use Symfony\Component\Cache\PruneableInterface;
 
 /**
- * A cache pool whose items have tags. invalidateTags() takes one round trip, however many items there are, and holds for
- * every process at once. Reading takes one round trip, two when there are tagged items among the hits.
+ * A cache pool whose items have tags. invalidateTags() takes one round trip, however many items there are, and holds
+ * for every process at once. Reading takes one round trip, two when there are tagged items among the hits.
  *
  * The index of tags holds one small key for each tag and cannot grow without bound (TagIndex). It may be evicted like
  * any other value: that costs misses.

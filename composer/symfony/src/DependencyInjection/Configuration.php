@@ -47,8 +47,12 @@ final class Configuration implements ConfigurationInterface
             ->info("Make LockFactory and Symfony's own lock.factory use coatcheck.lock.store.")->defaultFalse();
         $section->children()->floatNode('initial_ttl')
             ->info('How many seconds a lock lasts until its own TTL is set.')->defaultValue(300.0)->min(0.001);
-        $section->children()->floatNode('max_wait')
-            ->info('How many seconds a blocking acquisition waits; null for no limit.')->defaultNull();
+        $section->children()->scalarNode('max_wait')
+            ->info('How many seconds a blocking acquisition waits; null for no limit.')->defaultNull()
+            ->validate()
+                ->ifTrue(static fn (mixed $seconds): bool => $seconds !== null && !is_numeric($seconds))
+                ->thenInvalid('must be a number of seconds or null, not %s')
+            ->end();
         $section->children()->scalarNode('bucket')
             ->info('A keyspace of its own for the names of the locks.')->defaultValue('');
         return $section;

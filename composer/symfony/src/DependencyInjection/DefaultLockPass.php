@@ -18,7 +18,8 @@ final class DefaultLockPass implements CompilerPassInterface
 {
     public function process(ContainerBuilder $container): void
     {
-        if (!$container->hasParameter('coatcheck.lock.default') || !$container->getParameter('coatcheck.lock.default')) {
+        $wanted = 'coatcheck.lock.default';
+        if (!$container->hasParameter($wanted) || !$container->getParameter($wanted)) {
             return;
         }
         foreach ([LockFactory::class, 'lock.factory', 'lock.default.factory'] as $id) {

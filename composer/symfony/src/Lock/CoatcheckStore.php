@@ -35,7 +35,7 @@ final class CoatcheckStore implements BlockingStoreInterface, BlockingSharedLock
 
     /**
      * @param float $initialTtl how many seconds a lock lasts until putOffExpiration()
-     * @param float|null $maxWait how many seconds a blocking acquisition waits; null for no limit, as Symfony's stores do
+     * @param float|null $maxWait how many seconds a blocking acquisition waits; null for no limit, as in Symfony
      * @param string $bucket a keyspace of its own for the names of these locks
      *
      * @throws InvalidTtlException when $initialTtl is not above 0

@@ -100,7 +100,8 @@ final class Grants
         try {
             $this->client->releaseLock((string) $key, $this->token($key), $this->bucket);
         } catch (RequestFailed $failure) {
-            throw new LockReleasingException("the lock \"$key\" is not released: {$failure->getMessage()}", 0, $failure);
+            $message = "the lock \"$key\" is not released: {$failure->getMessage()}";
+            throw new LockReleasingException($message, 0, $failure);
         }
         $this->forget($key);
     }

@@ -13,8 +13,8 @@ use Psr\Log\LoggerInterface;
 use Symfony\Component\HttpFoundation\Session\Storage\Handler\AbstractSessionHandler;
 
 /**
- * Sessions in the daemon, with locking: from its read to its write a session belongs to one request, and the others wait
- * in the daemon, first in first out. Two round trips: the read takes the lock, the write gives it back.
+ * Sessions in the daemon, with locking: from its read to its write a session belongs to one request, and the others
+ * wait in the daemon, first in first out. Two round trips: the read takes the lock, the write gives it back.
  *
  * A write is refused, and logged with the reason, when the lock was meanwhile granted to another or the session
  * destroyed; nothing is overwritten then. A read that fails is an exception and never an empty session. When the
@@ -33,6 +33,7 @@ final class CoatcheckSessionHandler extends AbstractSessionHandler
 {
     private readonly SessionOptions $options;
     private ?CurrentSession $current = null;
+    private bool $isWriting = false;
 
     /** @param array<string, mixed> $options */
     public function __construct(
@@ -65,6 +66,29 @@ final class CoatcheckSessionHandler extends AbstractSessionHandler
         $data = parent::read($sessionId);
         // After an id that strict mode refused, the parent answers for the new one without asking.
         return $this->current?->id === $sessionId ? $data : $this->doRead($sessionId);
+    }
+
+    /**
+     * The parent destroys a session that is written empty, and has doWrite() write any other.
+     *
+     * @param string $sessionId
+     * @param string $data
+     */
+    public function write(#[\SensitiveParameter] $sessionId, $data): bool
+    {
+        $session = $this->current?->id === $sessionId ? $this->current : null;
+        if ($session !== null && !$session->isOurs()) {
+            return $this->refuse($session, 'it belongs to the process that forked this one');
+        }
+        if ($session !== null && $this->isReadonly($session)) {
+            return $this->refuse($session, 'another request holds its lock, and lock_failure is readonly');
+        }
+        $this->isWriting = true;
+        try {
+            return parent::write($sessionId, $data);
+        } finally {
+            $this->isWriting = false;
+        }
     }
 
     /**
@@ -131,10 +155,6 @@ final class CoatcheckSessionHandler extends AbstractSessionHandler
             // As MigratingSessionHandler does to the handler that it only writes to.
             $opened = $this->client->openSession($sessionId, prefix: $this->options->prefix);
             $session = new CurrentSession($sessionId, '', $opened->fence);
-        } elseif (!$session->isOurs()) {
-            return $this->refuse($session, 'it belongs to the process that forked this one');
-        } elseif ($this->isReadonly($session)) {
-            return $this->refuse($session, 'another request holds its lock, and lock_failure is readonly');
         }
         try {
             return $this->commit($session, $data);
@@ -146,8 +166,18 @@ final class CoatcheckSessionHandler extends AbstractSessionHandler
     protected function doDestroy(#[\SensitiveParameter] string $sessionId): bool
     {
         $session = $this->current?->id === $sessionId && $this->current->isOurs() ? $this->current : null;
+        if ($this->isWriting && $session !== null) {
+            // Anybody may destroy, but only who still may write can write it empty. The lock is kept until it is gone.
+            try {
+                $this->commit($session, '', false);
+            } catch (RefusedException $refused) {
+                return $this->refuse($session, $refused->getMessage());
+            }
+        }
         $this->client->destroySession($sessionId, $session?->token ?? '', $this->options->prefix);
-        $this->drop($session);
+        if ($session !== null) {
+            $this->current = null;
+        }
         return true;
     }
 
@@ -158,11 +188,12 @@ final class CoatcheckSessionHandler extends AbstractSessionHandler
             return '';
         }
         $session = $this->current;
-        return $session?->id === $id && $session->isOurs() && $session->isLocked() ? $session->token : Token::random();
+        $isHeld = $session?->id === $id && $session->isOurs() && $session->isLocked() && !$session->isReleased;
+        return $isHeld ? $session->token : Token::random();
     }
 
     /** Writes, or only begins the session's life anew, and releases the lock in the same step. */
-    private function commit(CurrentSession $session, ?string $data): bool
+    private function commit(CurrentSession $session, ?string $data, bool $release = true): bool
     {
         $isStored = $this->client->commitSession(
             $session->id,
@@ -170,19 +201,17 @@ final class CoatcheckSessionHandler extends AbstractSessionHandler
             $data,
             $this->options->ttlSeconds(),
             $session->token,
-            true,
+            $release,
             $this->options->prefix,
         );
-        if ($isStored) {
-            $this->drop($session);
-        }
+        $session->isReleased = $isStored && $release;
         return $isStored;
     }
 
-    /** A refused write has released the lock as well. */
+    /** There is no lock left: a writer is refused who has lost it, or never had it. */
     private function refuse(CurrentSession $session, string $why): bool
     {
-        $this->drop($session);
+        $session->isReleased = true;
         $this->warn($session->id, "is not written: $why");
         return false;
     }
@@ -196,7 +225,7 @@ final class CoatcheckSessionHandler extends AbstractSessionHandler
     {
         $session = $this->current;
         $this->current = null;
-        if ($session === null || !$session->isLocked() || !$session->isOurs()) {
+        if ($session === null || !$session->isLocked() || $session->isReleased || !$session->isOurs()) {
             return;
         }
         try {
@@ -204,13 +233,6 @@ final class CoatcheckSessionHandler extends AbstractSessionHandler
         } catch (RequestFailed $failure) {
             // The daemon frees it with the request, or when its lease is over.
             $this->warn($session->id, "is not released: {$failure->getMessage()}");
-        }
-    }
-
-    private function drop(?CurrentSession $session): void
-    {
-        if ($session === $this->current) {
-            $this->current = null;
         }
     }
 

@@ -5,12 +5,16 @@ declare(strict_types=1);
 namespace Coatcheck\Symfony\Session;
 
 /**
- * The session that was read last, and neither written nor closed since.
+ * The session that was read last and not closed since. It stays after its write, so that a second write, as PHP does
+ * one when the first was interrupted, comes with the same fence and cannot overwrite who came between.
  *
  * @internal
  */
 final class CurrentSession
 {
+    /** Was its lock given back, or lost? */
+    public bool $isReleased = false;
+
     private readonly int $pid;
 
     /**

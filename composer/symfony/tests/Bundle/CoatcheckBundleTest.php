@@ -7,6 +7,7 @@ namespace Coatcheck\Symfony\Tests\Bundle;
 use Coatcheck\Client\Client;
 use Coatcheck\Symfony\Cache\CoatcheckAdapter;
 use Coatcheck\Symfony\Cache\CoatcheckTagAwareAdapter;
+use Coatcheck\Symfony\DependencyInjection\Configuration;
 use Coatcheck\Symfony\Lock\BoundCoatcheckStore;
 use Coatcheck\Symfony\Session\CoatcheckSessionHandler;
 use Coatcheck\Symfony\Tests\AsksDaemon;
@@ -17,6 +18,7 @@ use Symfony\Component\Cache\Adapter\TagAwareAdapter;
 use Symfony\Component\Cache\Adapter\TraceableAdapter;
 use Symfony\Component\Cache\Adapter\TraceableTagAwareAdapter;
 use Symfony\Component\Config\Definition\Exception\InvalidConfigurationException;
+use Symfony\Component\Config\Definition\Processor;
 use Symfony\Component\Console\Tester\CommandTester;
 use Symfony\Component\DependencyInjection\ContainerBuilder;
 use Symfony\Component\DependencyInjection\Reference;
@@ -46,10 +48,10 @@ final class CoatcheckBundleTest extends TestCase
     protected function tearDown(): void
     {
         $this->kernel?->shutdown();
-        while (self::handlers()[0] !== $this->handlers[0]) {
+        for ($i = 0; $i < 9 && self::handlers()[0] !== $this->handlers[0]; $i++) {
             restore_error_handler();
         }
-        while (self::handlers()[1] !== $this->handlers[1]) {
+        for ($i = 0; $i < 9 && self::handlers()[1] !== $this->handlers[1]; $i++) {
             restore_exception_handler();
         }
         (new Filesystem())->remove($this->directory);
@@ -150,8 +152,12 @@ final class CoatcheckBundleTest extends TestCase
         $container = $this->boot();
         $pool = $container->get(Consumer::class)->tagged;
         $application = new Application($this->kernel);
-        foreach (['cache:pool:clear' => ['pools' => ['tagged']], 'cache:pool:delete' => ['pool' => 'tagged', 'key' => 'key'],
-            'cache:pool:prune' => []] as $name => $input) {
+        $commands = [
+            'cache:pool:clear' => ['pools' => ['tagged']],
+            'cache:pool:delete' => ['pool' => 'tagged', 'key' => 'key'],
+            'cache:pool:prune' => [],
+        ];
+        foreach ($commands as $name => $input) {
             $pool->save($pool->getItem('key')->set('x'));
             $tester = new CommandTester($application->find($name));
             self::assertSame(0, $tester->execute($input), $tester->getDisplay());
@@ -169,6 +175,34 @@ final class CoatcheckBundleTest extends TestCase
         } finally {
             unset($_SERVER['COATCHECK_TEST_DSN']);
         }
+    }
+
+    public function testEverySettingMayBeGivenAsItsDefault(): void
+    {
+        $defaults = [
+            'dsn' => 'coatcheck:///run/coatcheck/coatcheck.sock',
+            'cache' => ['bucket' => 'cache', 'max_lifetime' => 8640000],
+            'lock' => ['default' => false, 'initial_ttl' => 300.0, 'max_wait' => null, 'bucket' => ''],
+            'session' => [
+                'prefix' => '', 'ttl' => null, 'locking' => true, 'lock_lease' => 30.0, 'lock_wait' => 30.0,
+                'lock_failure' => 'unlocked',
+            ],
+        ];
+        $processor = new Processor();
+
+        self::assertSame($defaults, $processor->processConfiguration(new Configuration(), []));
+        self::assertSame($defaults, $processor->processConfiguration(new Configuration(), [$defaults]));
+    }
+
+    public function testAPoolMayHaveAnotherClient(): void
+    {
+        $other = Daemon::start();
+        $container = $this->boot(other: $other->socket);
+        $pool = $container->get('test.elsewhere');
+        $pool->save($pool->getItem('key')->set('x'));
+
+        self::assertTrue($pool->hasItem('key'));
+        self::assertSame(1, self::streamClientAt($other->socket)->status()['values']);
     }
 
     public function testAWrongSettingIsRefusedWhenTheContainerIsBuilt(): void
@@ -197,8 +231,12 @@ final class CoatcheckBundleTest extends TestCase
      * @param array<string, mixed> $config
      * @param array<string, mixed> $framework
      */
-    private function boot(array $config = [], array $framework = [], bool $debug = false): object
-    {
+    private function boot(
+        array $config = [],
+        array $framework = [],
+        bool $debug = false,
+        string $other = '/nowhere/coatcheck.sock',
+    ): object {
         $config += ['dsn' => 'coatcheck://' . Daemon::sharedSocket()];
         $framework += [
             'session' => [
@@ -214,10 +252,13 @@ final class CoatcheckBundleTest extends TestCase
                     'plain' => ['adapter' => 'cache.adapter.coatcheck', 'default_lifetime' => 1],
                     'tagged' => ['adapter' => 'cache.adapter.coatcheck_tag_aware'],
                     'wrapped' => ['adapter' => 'cache.adapter.coatcheck', 'tags' => true],
+                    'elsewhere' => ['adapter' => 'cache.adapter.coatcheck', 'provider' => 'other_coatcheck'],
                 ],
             ],
         ];
-        $configure = static function (ContainerBuilder $container): void {
+        $configure = static function (ContainerBuilder $container) use ($other): void {
+            $container->register('other_coatcheck', Client::class)
+                ->setFactory([Client::class, 'connect'])->setArguments([$other, ['transport' => 'stream']]);
             $container->register(Consumer::class)->setAutowired(true)->setPublic(true)
                 ->setArgument('$app', new Reference('cache.app'))
                 ->setArgument('$appTagged', new Reference('cache.app.taggable'));
@@ -227,6 +268,7 @@ final class CoatcheckBundleTest extends TestCase
                     'test.factory' => 'coatcheck.lock.factory',
                     'test.lock.factory' => 'lock.factory',
                     'test.session_handler' => 'session.handler',
+                    'test.elsewhere' => 'elsewhere',
                 ] as $alias => $id
             ) {
                 $container->setAlias($alias, $id)->setPublic(true);

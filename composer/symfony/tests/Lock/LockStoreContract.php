@@ -347,7 +347,8 @@ abstract class LockStoreContract extends TestCase
         self::assertFailure(LockAcquiringException::class, $daemon->socket, static fn () => $store->waitAndSave($key));
         self::assertFailure(LockAcquiringException::class, $daemon->socket, static fn () => $store->saveRead($key));
         self::assertFailure(LockStorageException::class, $daemon->socket, static fn () => $store->exists($key));
-        self::assertFailure(LockStorageException::class, $daemon->socket, static fn () => $store->putOffExpiration($key, 9));
+        $putOff = static fn () => $store->putOffExpiration($key, 9);
+        self::assertFailure(LockStorageException::class, $daemon->socket, $putOff);
         self::assertFailure(LockReleasingException::class, $daemon->socket, static fn () => $store->delete($key));
     }
 

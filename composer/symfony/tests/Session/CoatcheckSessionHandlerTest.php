@@ -167,6 +167,35 @@ final class CoatcheckSessionHandlerTest extends TestCase
         self::assertFalse($this->isLocked($this->id));
     }
 
+    public function testASecondWriteCannotOverwriteWhoCameBetween(): void
+    {
+        $handler = $this->handler();
+        $handler->read($this->id);
+        self::assertTrue($handler->write($this->id, 'first'));
+        self::assertTrue($handler->write($this->id, 'first again'), 'nobody came');
+        $this->store('of another');
+
+        self::assertFalse($handler->write($this->id, 'first once more'));
+        $handler->close();
+
+        self::assertSame('of another', $this->stored());
+    }
+
+    public function testAStaleEmptySessionDestroysNothing(): void
+    {
+        $this->store('old');
+        $handler = $this->handler();
+        $handler->read($this->id);
+        self::client()->forceReleaseSession($this->id);
+        $this->store('of another');
+
+        self::assertFalse($handler->write($this->id, ''));
+        $handler->close();
+
+        self::assertSame('of another', $this->stored());
+        self::assertStringContainsString('is not written', $this->logger->lines[0]);
+    }
+
     public function testDestroyDeletesAndReleasesInOneStep(): void
     {
         $this->store('data');
@@ -340,6 +369,8 @@ final class CoatcheckSessionHandlerTest extends TestCase
         self::assertTrue($handler->updateTimestamp($this->id, 'data'));
         self::assertSame('data', $handler->read($this->id));
         self::assertFalse($handler->write($this->id, 'more'));
+        $handler->read($this->id);
+        self::assertFalse($handler->write($this->id, ''), 'an empty one destroys nothing');
 
         self::assertSame('data', $this->stored());
         self::assertStringContainsString('readonly', end($this->logger->lines));
@@ -389,7 +420,7 @@ final class CoatcheckSessionHandlerTest extends TestCase
         $handler->read($this->id);
         $child = Child::fork(function () use ($handler): array {
             $touched = $handler->updateTimestamp($this->id, 'data');
-            $written = $handler->write($this->id, 'of the child');
+            $written = $handler->write($this->id, '') || $handler->write($this->id, 'of the child');
             return [$touched, $written, $handler->close(), $this->logger->lines];
         });
         [$touched, $written, $closed, $lines] = $child->tells();

@@ -2,6 +2,7 @@
 
 declare(strict_types=1);
 
+use App\Shop;
 use Symfony\Component\HttpFoundation\Request;
 
 require dirname(__DIR__) . '/autoload.php';

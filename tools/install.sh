@@ -34,6 +34,7 @@ test   php-redis          -                       the PHP extension redis
 test   php-illuminate-cache      -                the cache of Laravel, for its Redis store and lock
 test   php-illuminate-redis      -                the Redis connections of Laravel
 test   php-illuminate-container  -                the container of Laravel, which they need
+test   php-laravel-framework    -                all of Laravel 8, for its package and an application
 test   php8.2-cgi         php-cgi                 php-cgi of the same PHP
 test   phpunit            phpunit                 PHPUnit 9.6
 test   composer           composer                Composer, to validate composer.json

@@ -70,7 +70,7 @@ final class OutageTest extends TestCase
     public function testADaemonThatHangsIsATimeout(): void
     {
         $daemon = Daemon::start();
-        $client = self::client($daemon->socket, timeout: 0.2);
+        $client = self::client($daemon->socket, timeout: 1.0);
         $client->ping();
         $daemon->pause();
         try {
@@ -86,7 +86,7 @@ final class OutageTest extends TestCase
     public function testAnAcquireWhoseAnswerWasLostMayBeRepeatedOrReleased(): void
     {
         $daemon = Daemon::start();
-        $lock = self::client($daemon->socket, timeout: 0.2)->detachedLock('nightly', 60);
+        $lock = self::client($daemon->socket, timeout: 1.0)->detachedLock('nightly', 60);
         $daemon->pause();
         try {
             $lock->acquire();

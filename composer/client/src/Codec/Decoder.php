@@ -93,21 +93,22 @@ final class Decoder
         return $number;
     }
 
-    /** Each value takes a byte at least, so a count beyond what is left is a lie. */
-    private function expect(int $values, int $depth): void
+    /** A count beyond what is left needs no check of its own: nothing is allocated for it, and the bytes end first. */
+    private function enter(int $depth): int
     {
-        if ($values > $this->end - $this->at || $depth >= self::MAX_DEPTH) {
-            throw new MalformedMessage('a list or map is longer than its frame, or nested too deep');
+        if ($depth >= self::MAX_DEPTH) {
+            throw new MalformedMessage('lists or maps are nested too deep');
         }
+        return $depth + 1;
     }
 
     /** @return list<mixed> */
     private function list(int $count, int $depth): array
     {
-        $this->expect($count, $depth);
+        $depth = $this->enter($depth);
         $list = [];
         while ($count-- > 0) {
-            $list[] = $this->value($depth + 1);
+            $list[] = $this->value($depth);
         }
         return $list;
     }
@@ -115,14 +116,14 @@ final class Decoder
     /** @return array<array-key, mixed> */
     private function map(int $count, int $depth): array
     {
-        $this->expect(2 * $count, $depth);
+        $depth = $this->enter($depth);
         $map = [];
         while ($count-- > 0) {
-            $key = $this->value($depth + 1);
+            $key = $this->value($depth);
             if (!is_string($key)) {
                 throw new MalformedMessage('the key of a map is not a string');
             }
-            $map[$key] = $this->value($depth + 1);
+            $map[$key] = $this->value($depth);
         }
         return $map;
     }

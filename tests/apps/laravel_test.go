@@ -85,6 +85,19 @@ func TestLaravelSessionIsFreeWhenItsWorkerIsKilledAndReadOnlyRoutesWaitForNobody
 	})
 }
 
+func TestLaravelSessionIsFreeWhenAScriptExitsInTheMiddle(t *testing.T) {
+	eachTransport(t, plan{app: "laravel"}, func(t *testing.T, s *site) {
+		v := s.visitor()
+		v.want("/count", "1")
+		v.want("/leave", "left")
+		left := time.Now()
+		v.want("/count", "2")
+		if took := time.Since(left); took > 5*time.Second {
+			t.Errorf("the next request waited %s, as long as a lease", took)
+		}
+	})
+}
+
 func TestLaravelLockIsReleasedInAnotherProcess(t *testing.T) {
 	eachTransport(t, plan{app: "laravel"}, func(t *testing.T, s *site) {
 		v := s.visitor()

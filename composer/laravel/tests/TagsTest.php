@@ -97,7 +97,7 @@ final class TagsTest extends LaravelTestCase
         $tagged->putMany(['y' => 2]);
         self::assertSame(2, $tagged->get('y'));
         self::assertSame([], $tagged->many([]));
-        self::assertTrue($tagged->putMany([], 60));
+        self::assertTrue($tagged->getStore()->putMany([], 60));
     }
 
     public function testManyValuesCostTwoRoundTripsWhateverTheirNumber(): void

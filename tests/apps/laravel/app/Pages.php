@@ -16,7 +16,7 @@ final class Pages
     public static function register(Router $router): void
     {
         $router->middleware('web')->group(static function (Router $router): void {
-            foreach (['count', 'login', 'logout', 'stay', 'fail', 'save-early'] as $name) {
+            foreach (['count', 'login', 'logout', 'stay', 'leave', 'fail', 'save-early'] as $name) {
                 $router->get("/$name", self::class . '@' . lcfirst(str_replace('-', '', ucwords($name, '-'))));
             }
             $router->get('/peek', self::class . '@peek')->readOnlySession();
@@ -59,6 +59,13 @@ final class Pages
         file_put_contents(storage_path('stays'), getmypid() . "\n");
         sleep(60);
         return 'nobody killed me';
+    }
+
+    /** Ends without a word: no terminate(), no save. */
+    public function leave(Request $request): never
+    {
+        $request->session()->put('n', 100);
+        exit('left');
     }
 
     public function fail(Request $request): never

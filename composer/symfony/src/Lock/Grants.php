@@ -27,7 +27,7 @@ use Symfony\Component\Lock\Key;
  */
 final class Grants
 {
-    /** One request waits so long; then it is asked again, so that a daemon that hangs is noticed. */
+    /** One request waits so long; then it is asked again, from the end of the queue, so that a hanging daemon is noticed. */
     private const PATIENCE_SECONDS = 60.0;
 
     private const FULL_QUEUE_PAUSE_MICROSECONDS = 100_000;

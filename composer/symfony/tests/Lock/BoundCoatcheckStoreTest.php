@@ -33,9 +33,9 @@ final class BoundCoatcheckStoreTest extends LockStoreContract
 
     public function testTheLockLastsAsLongAsItsProcess(): void
     {
-        $store = $this->store(lease: 0.3);
+        $store = $this->store(lease: 1.0);
         $store->save($key = new Key($this->name));
-        usleep(1_000_000);
+        usleep(2_000_000);
 
         self::assertTrue($store->exists($key), 'the daemon has renewed it');
         self::assertNull($key->getRemainingLifetime());

@@ -25,9 +25,9 @@ final class CoatcheckStoreTest extends LockStoreContract
         $store = $this->store();
         $key = new Key($this->name);
         $store->save($key);
-        $store->putOffExpiration($key, 0.2);
+        $store->putOffExpiration($key, 0.5);
         self::assertGreaterThan(0.0, $key->getRemainingLifetime());
-        self::assertLessThanOrEqual(0.2, $key->getRemainingLifetime());
+        self::assertLessThanOrEqual(0.5, $key->getRemainingLifetime());
 
         Daemon::eventually('the lock ends', static fn () => !$store->exists($key), 2.0);
 
@@ -40,12 +40,12 @@ final class CoatcheckStoreTest extends LockStoreContract
 
     public function testPuttingOffKeepsTheLock(): void
     {
-        $store = $this->store(initialTtl: 0.2);
+        $store = $this->store(initialTtl: 0.5);
         $key = new Key($this->name);
         $store->save($key);
         $key->resetLifetime();
         $store->putOffExpiration($key, 5.0);
-        usleep(300_000);
+        usleep(700_000);
 
         self::assertTrue($store->exists($key));
         self::assertFalse($key->isExpired());
@@ -57,7 +57,7 @@ final class CoatcheckStoreTest extends LockStoreContract
         $store = $this->store();
         $key = new Key($this->name);
         $store->save($key);
-        $store->putOffExpiration($key, 0.05);
+        $store->putOffExpiration($key, 0.3);
 
         Daemon::eventually('the lock ends', static fn () => !$store->exists($key), 2.0);
         self::assertTrue($key->isExpired());
@@ -100,14 +100,14 @@ final class CoatcheckStoreTest extends LockStoreContract
 
     public function testWaitingCostsNothingOfTheLease(): void
     {
-        $holder = $this->holdInAChild(static fn () => usleep(500_000));
-        $store = $this->store(initialTtl: 0.4);
+        $holder = $this->holdInAChild(static fn () => usleep(1_000_000));
+        $store = $this->store(initialTtl: 2.0);
         $key = new Key($this->name);
 
         $store->waitAndSave($key);
 
-        self::assertGreaterThan(0.2, $key->getRemainingLifetime());
-        self::assertLessThanOrEqual(0.4, $key->getRemainingLifetime());
+        self::assertGreaterThan(1.2, $key->getRemainingLifetime());
+        self::assertLessThanOrEqual(2.0, $key->getRemainingLifetime());
         self::assertTrue($store->exists($key));
         $holder->await();
         $store->delete($key);
@@ -178,7 +178,7 @@ final class CoatcheckStoreTest extends LockStoreContract
 
     public function testSymfonysLockOfAShortTtlReportsItsEnd(): void
     {
-        $lock = (new LockFactory($this->store()))->createLock($this->name, 0.1);
+        $lock = (new LockFactory($this->store()))->createLock($this->name, 0.5);
         self::assertTrue($lock->acquire());
         self::assertFalse($lock->isExpired());
         Daemon::eventually('the lock ends', static fn () => !$lock->isAcquired(), 2.0);

@@ -301,9 +301,9 @@ abstract class LockStoreContract extends TestCase
         $store->save($holder = new Key($this->name));
         $key = new Key($this->name);
         self::assertConflict(static fn () => $store->save($key));
-        $state = (array) $key;
 
-        self::assertSame([], $state["\0" . Key::class . "\0state"]);
+        self::assertFalse($key->hasState($store::class));
+        self::assertTrue($holder->hasState($store::class));
         $store->delete($holder);
     }
 

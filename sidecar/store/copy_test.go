@@ -77,6 +77,9 @@ func TestACopyEqualsWhatItCopies(t *testing.T) {
 			for range 500 { // entries that came of nothing, from another time
 				copies[i].Apply(manyKeys(rnd, anyCommand(rnd, now)))
 			}
+			for n := range 50 {
+				copies[i].Apply(&Command{Op: OpLockAcquire, Now: now, Key: fmt.Append(nil, n), Token: []byte("for ever")})
+			}
 		}
 		var begun ShardSet
 		adopt := func(shard int, record []byte) {

@@ -20,7 +20,8 @@ return [
         // One request of a session at a time, from its start to its save.
         'locking' => true,
 
-        // Seconds until the lock of a process that hangs is free; the daemon renews it while the process lives.
+        // Seconds that the lock lasts once the daemon no longer sees the process. It renews the lock while the process
+        // lives, for lock.max_hold (10 minutes) at most, and frees it at once when the process dies.
         'lock_lease' => 30,
 
         // Seconds that a request waits, in the daemon, for the one before it.

@@ -13,6 +13,7 @@ use Illuminate\Console\Scheduling\CacheEventMutex;
 use Illuminate\Console\Scheduling\CacheSchedulingMutex;
 use Illuminate\Console\Scheduling\Event;
 use Illuminate\Queue\Middleware\WithoutOverlapping;
+use Illuminate\Support\Defer\DeferredCallbackCollection;
 
 /**
  * What Laravel builds on locks: unique jobs, jobs that do not overlap, the scheduler.
@@ -82,19 +83,48 @@ final class FrameworkLocksTest extends LaravelTestCase
         self::assertCount(1, array_keys($answers, true, true), json_encode($answers));
     }
 
-    public function testAFlexibleValueIsRefreshedOnceUnderItsLock(): void
+    public function testAFlexibleValueIsRefreshedAfterTheResponse(): void
     {
-        if (!method_exists(Cache::class, 'flexible')) {
-            self::assertFalse(method_exists($this->cache(), 'withoutOverlapping'), 'both came with later Laravels');
-            return;
+        $this->needs('flexible', 'Laravel 11');
+        $this->app->instance(DeferredCallbackCollection::class, $deferred = new DeferredCallbackCollection());
+        foreach ([$this->cache(), $this->cache()->tags('t')] as $cache) {
+            $made = 0;
+            $make = static function () use (&$made): int {
+                return ++$made;
+            };
+            self::assertSame(1, $cache->flexible('k', [60, 120], $make));
+            self::assertSame(1, $cache->flexible('k', [0, 120], $make), 'stale, and answered at once');
+            $deferred->invoke();
+            self::assertSame(2, $cache->flexible('k', [60, 120], $make));
         }
-        $made = 0;
-        $make = function () use (&$made) {
-            return ++$made;
-        };
-        self::assertSame(1, $this->cache()->flexible('k', [60, 120], $make));
-        self::assertSame(1, $this->cache()->flexible('k', [60, 120], $make));
-        self::assertSame(1, $this->cache()->tags('t')->flexible('tagged', [60, 120], static fn () => 1));
+    }
+
+    public function testAFunnelLetsSoManyIn(): void
+    {
+        $this->needs('funnel', 'Laravel 12');
+        $in = fn (callable $do) => $this->cache()->funnel('reports')->limit(2)->releaseAfter(60)->block(0)->then(
+            $do,
+            static fn () => 'full',
+        );
+        self::assertSame('full', $in(static fn () => $in(static fn () => $in(static fn () => 'a third'))));
+        self::assertSame('again', $in(static fn () => 'again'));
+    }
+
+    public function testWithoutOverlappingRunsUnderTheLock(): void
+    {
+        $this->needs('withoutOverlapping', 'Laravel 12');
+        self::assertSame('ran', $this->cache()->withoutOverlapping('report', function () {
+            self::assertTrue($this->cache()->lock('report')->isLocked());
+            return 'ran';
+        }));
+        self::assertFalse($this->cache()->lock('report')->isLocked());
+    }
+
+    private function needs(string $method, string $version): void
+    {
+        if (!method_exists(Cache::class, $method)) {
+            self::markTestSkipped("Cache::$method() came with $version");
+        }
     }
 
     /** As CallQueuedHandler: by force, because the worker does not know the owner. */

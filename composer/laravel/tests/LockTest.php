@@ -157,6 +157,8 @@ final class LockTest extends LaravelTestCase
         $this->lock(0.2)->get();
         self::assertTrue($store->lock('foo', 60)->block(5));
         self::assertSame(1, $transport->roundTrips);
+        $store->lock('another', 60, 'an owner of its own')->get();
+        self::assertSame(5, $transport->roundTrips);
     }
 
     public function testAnOwnerThatOthersKnowWaitsForItselfToo(): void

@@ -177,6 +177,33 @@ final class TagsTest extends LaravelTestCase
         }
     }
 
+    public function testATagsIdOutlivesItsValuesAndEndsAfterThem(): void
+    {
+        $left = fn (string $name) => $this->client()->bucket("laravel-tags:$this->prefix")->ttlMs("tag:$name");
+        $month = 30 * 86_400_000;
+        $this->tagged('short', 'long')->put('k', 'v', 60);
+        $ids = $this->ids();
+        self::assertEqualsWithDelta($month, $left('short'), 60_000);
+        $this->client()->bucket("laravel-tags:$this->prefix")->expire('tag:short', 100);
+        $this->tagged('short')->add('another', 'v', 60);
+        self::assertEqualsWithDelta($month, $left('short'), 60_000, 'a value lets it live on');
+
+        $this->tagged('long')->put('k', 'v', 40 * 86_400);
+        self::assertSame(-1, $left('long'));
+        $this->tagged('long')->put('k', 'v', 60);
+        self::assertSame(-1, $left('long'), 'other values may still be there');
+        self::assertEqualsCanonicalizing($ids, $this->ids());
+        self::assertSame('v', $this->tagged('short', 'long')->get('k'));
+
+        foreach (['forever' => 'v', 'increment' => 1] as $method => $value) {
+            $this->tagged($method)->$method('k', $value);
+            self::assertSame(-1, $left($method));
+        }
+        $this->tagged('long', 'forever', 'increment')->flush();
+        self::assertSame(-2, $left('long'));
+        self::assertNull($this->tagged('increment')->get('k'));
+    }
+
     public function testAFlushOfTheWholeCacheLeavesNothing(): void
     {
         $this->tagged('a', 'b')->forever('k', 'v');
@@ -230,7 +257,10 @@ final class TagsTest extends LaravelTestCase
     private function ids(): array
     {
         $tags = $this->client()->bucket("laravel-tags:$this->prefix");
-        return array_values($tags->mget(iterator_to_array($tags->keys(), false)));
+        return array_map(
+            static fn (string $id) => rtrim($id, '!'),
+            array_values($tags->mget(iterator_to_array($tags->keys(), false))),
+        );
     }
 
     private function assertNothingIsLeft(): void

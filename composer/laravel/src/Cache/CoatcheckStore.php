@@ -138,14 +138,9 @@ final class CoatcheckStore extends TaggableStore implements LockProvider, Flushe
     {
         $tags = $this->client->bucket($this->tagsBucket());
         $calls = [];
-        foreach ($tags->mget(iterator_to_array($tags->keys(), false)) as $name => $id) {
-            if ($id !== null) {
-                $calls[] = [
-                    'kv.del_if_eq',
-                    ['bucket' => $this->tagsBucket(), 'key' => (string) $name, 'value' => $id],
-                ];
-                $calls[] = ['kv.flush', ['bucket' => TagIndex::bucket($id)]];
-            }
+        foreach (array_filter($tags->mget(iterator_to_array($tags->keys(), false))) as $tag => $id) {
+            $calls[] = ['kv.del_if_eq', ['bucket' => $this->tagsBucket(), 'key' => $tag, 'value' => $id]];
+            $calls[] = ['kv.flush', ['bucket' => TagIndex::bucket(CoatcheckTagSet::idIn($id))]];
         }
         $calls[] = ['kv.flush', ['bucket' => $this->valuesBucket()]];
         Requests::sendAll($this->client, $calls);

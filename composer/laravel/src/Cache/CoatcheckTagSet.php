@@ -9,10 +9,19 @@ use Illuminate\Cache\TagSet;
 /**
  * Some tags of a store. Each has an id while it is in use; values are kept under the ids, so a tag that lost its id has
  * lost its values. A flush takes the id away first and then removes what was kept under it.
+ *
+ * An id outlives the values under it: every value that is stored lets it live on for a while, and one that has no end, or
+ * a late one, makes the id permanent. The mark of that is in what is stored, so that both are decided in one step.
  */
 final class CoatcheckTagSet extends TagSet
 {
     private const KEYS_AT_ONCE = 1000;
+
+    /** How long an id lives after a value was stored under it: 30 days. */
+    private const ID_LIFE_MS = 30 * 86_400_000;
+
+    /** Follows an id that has no end. */
+    private const PERMANENT = '!';
 
     /** @param array<array-key, mixed> $names */
     public function __construct(private readonly CoatcheckStore $values, array $names = [])
@@ -27,24 +36,24 @@ final class CoatcheckTagSet extends TagSet
      */
     public function ids(): array
     {
-        $ids = array_combine($this->names, $this->known());
+        $calls = $this->lookUp();
+        $known = $calls === [] ? [] : $this->known(Requests::sendAll($this->values->client(), $calls)[0]);
+        $ids = array_combine($this->names, $known);
         $missing = array_keys($ids, null, true);
         return array_values($missing === [] ? $ids : array_replace($ids, $this->create($missing)));
     }
 
     /**
-     * The ids as they are, null where there is none.
-     *
-     * @return list<string|null>
+     * @param list<string|null> $stored the answer to lookUp()
+     * @return list<string|null> the ids, null where there is none
      */
-    public function known(): array
+    public function known(array $stored): array
     {
-        $calls = $this->lookUp();
-        return $calls === [] ? [] : Requests::sendAll($this->values->client(), $calls)[0];
+        return array_map(static fn (?string $id) => $id === null ? null : self::idIn($id), $stored);
     }
 
     /**
-     * The request behind known(), to go with others in one round trip.
+     * The request for the ids as they are, to go with others in one round trip; known() reads its answer.
      *
      * @return list<array{string, array<string, mixed>}> one, or none when there are no tags
      */
@@ -54,6 +63,30 @@ final class CoatcheckTagSet extends TagSet
             'bucket' => $this->values->tagsBucket(),
             'keys' => array_map($this->tagKey(...), $this->names),
         ]]];
+    }
+
+    /**
+     * The requests that let the ids outlive a value, if they still are the tags'.
+     *
+     * @param list<string> $ids of the tags, in their order
+     * @param int|null $ttlMs the value's life in milliseconds; null has no end
+     * @return list<array{string, array<string, mixed>}>
+     */
+    public function prolong(array $ids, ?int $ttlMs): array
+    {
+        $calls = [];
+        foreach ($this->names as $i => $name) {
+            $tag = ['bucket' => $this->values->tagsBucket(), 'key' => $this->tagKey($name)];
+            $calls[] = $ttlMs === null || $ttlMs > self::ID_LIFE_MS
+                ? ['kv.set', $tag + ['value' => $ids[$i] . self::PERMANENT, 'ifeq' => $ids[$i]]]
+                : ['kv.expire_if_eq', $tag + ['value' => $ids[$i], 'ttl_ms' => self::ID_LIFE_MS]];
+        }
+        return $calls;
+    }
+
+    public static function idIn(string $stored): string
+    {
+        return rtrim($stored, self::PERMANENT);
     }
 
     public function itemKey(string $key): string
@@ -97,9 +130,9 @@ final class CoatcheckTagSet extends TagSet
     public function flushTag($name)
     {
         $tags = $this->values->client()->bucket($this->values->tagsBucket());
-        $id = $tags->getDel($this->tagKey($name));
-        if ($id !== null) {
-            $this->sweep($id);
+        $stored = $tags->getDel($this->tagKey($name));
+        if ($stored !== null) {
+            $this->sweep(self::idIn($stored));
         }
     }
 
@@ -119,15 +152,20 @@ final class CoatcheckTagSet extends TagSet
         $calls = [];
         foreach ($names as $name) {
             $tag = ['bucket' => $this->values->tagsBucket(), 'key' => $this->tagKey($name)];
-            $calls[] = ['kv.setnx', $tag + ['value' => bin2hex(random_bytes(8))]];
+            $calls[] = ['kv.setnx', $tag + ['value' => self::newId(), 'ttl_ms' => self::ID_LIFE_MS]];
             $calls[] = ['kv.get', $tag];
         }
         $answers = Requests::sendAll($this->values->client(), $calls);
         $ids = [];
         foreach ($names as $i => $name) {
-            $ids[$name] = $answers[2 * $i + 1] ?? bin2hex(random_bytes(8)); // flushed in between: an id of nobody's
+            $ids[$name] = self::idIn($answers[2 * $i + 1] ?? self::newId()); // flushed in between: an id of nobody's
         }
         return $ids;
+    }
+
+    private static function newId(): string
+    {
+        return bin2hex(random_bytes(8));
     }
 
     private function sweep(string $id): void

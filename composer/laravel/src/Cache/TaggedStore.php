@@ -120,8 +120,9 @@ final class TaggedStore implements Store, LockProvider
             $calls[] = ['kv.set', ['bucket' => $this->store->valuesBucket()] + $setting + $ttl];
             array_push($calls, ...TagIndex::entries($itemKey, $ttlMs));
         }
-        $answers = Requests::sendAll($this->store->client(), [...$calls, ...$this->tags->lookUp()]);
-        $this->removeIfFlushed($itemKeys, $ids, $answers[count($calls)] ?? []);
+        array_push($calls, ...$this->tags->prolong($ids, $ttlMs), ...$this->tags->lookUp());
+        $answers = Requests::sendAll($this->store->client(), $calls);
+        $this->removeIfFlushed($itemKeys, $ids, $ids === [] ? [] : array_pop($answers));
         return true;
     }
 
@@ -141,10 +142,11 @@ final class TaggedStore implements Store, LockProvider
     private function followExpiry(string $itemKey, array $ids): void
     {
         // The entry is asked first: it was written after the value, so it must not seem to end sooner.
-        [$entryMs, $valueMs, $known] = Requests::sendAll($this->store->client(), [
+        [$entryMs, $valueMs, $stored] = Requests::sendAll($this->store->client(), [
             ['kv.ttl', ['bucket' => TagIndex::bucket($ids[0]), 'key' => $itemKey]],
             ['kv.ttl', ['bucket' => $this->store->valuesBucket(), 'key' => $itemKey]],
             ...$this->tags->lookUp(),
+            ...$this->tags->prolong($ids, 1),
         ]);
         $follows = match ($valueMs) {
             self::MISSING => true,
@@ -152,21 +154,22 @@ final class TaggedStore implements Store, LockProvider
             default => $entryMs >= $valueMs,
         };
         if (!$follows) {
-            $entries = TagIndex::entries($itemKey, $valueMs === self::NO_EXPIRY ? null : max(1, $valueMs));
-            $answers = Requests::sendAll($this->store->client(), [...$entries, ...$this->tags->lookUp()]);
-            $known = $answers[count($entries)];
+            $ttlMs = $valueMs === self::NO_EXPIRY ? null : max(1, $valueMs);
+            $calls = [...TagIndex::entries($itemKey, $ttlMs), ...$this->tags->prolong($ids, $ttlMs)];
+            $answers = Requests::sendAll($this->store->client(), [...$calls, ...$this->tags->lookUp()]);
+            $stored = array_pop($answers);
         }
-        $this->removeIfFlushed([$itemKey], $ids, $known);
+        $this->removeIfFlushed([$itemKey], $ids, $stored);
     }
 
     /**
      * @param non-empty-list<string> $itemKeys
      * @param list<string> $ids under which they were stored
-     * @param list<string|null> $known the ids after that
+     * @param list<string|null> $stored the answer to the tags' lookUp() after that
      */
-    private function removeIfFlushed(array $itemKeys, array $ids, array $known): void
+    private function removeIfFlushed(array $itemKeys, array $ids, array $stored): void
     {
-        if ($known !== $ids) {
+        if ($this->tags->known($stored) !== $ids) {
             $this->remove($itemKeys);
         }
     }

@@ -40,7 +40,7 @@ function exit_without_a_close(): never
 {
     stage('asking');
     coatcheck_call('lock.acquire', [
-        'name' => 'forgotten', 'token' => bin2hex(random_bytes(16)), 'bound' => true, 'wait_ms' => 25_000, 'script' => __FILE__,
+        'name' => 'forgotten', 'token' => bin2hex(random_bytes(16)), 'bound' => true, 'wait_ms' => 25_000,
     ], 30_000);
     $started = session_start();
     stage('inside');

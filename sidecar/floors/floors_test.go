@@ -47,9 +47,9 @@ var floors = map[string]int{
 	"cmd/coatcheck": 6,
 }
 
-// beside names what a package may import from its own floor: app wires together what config describes, and roster
-// shortens names as locker's log does.
-var beside = map[string]string{"app": "config", "roster": "locker"}
+// beside names what a package may import from its own floor: app wires together what config describes, roster
+// shortens names as locker's log does, and owner asks the hosts that cluster knows.
+var beside = map[string]string{"app": "config", "roster": "locker", "owner": "cluster"}
 
 // keeper is a module that only one package may import, so that its ways stay in one place.
 type keeper struct{ module, only, why string }

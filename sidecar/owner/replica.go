@@ -211,8 +211,13 @@ func (s *Seat) claim(v *view, shards []int, c claim) error {
 	if v != nil && s.view() != v {
 		return errView
 	}
+	changed := false
 	for _, shard := range shards {
+		changed = changed || s.claims[shard] != c
 		s.claims[shard] = c
+	}
+	if !changed {
+		return nil
 	}
 	return s.save(s.view())
 }

@@ -30,7 +30,7 @@ func (c *Cluster) askerTo(to *Cluster) *asker {
 }
 
 // put has a question written without waiting for its answer.
-func put(t *testing.T, a *asker, k kind, number uint64) *call {
+func put(t testing.TB, a *asker, k kind, number uint64) *call {
 	t.Helper()
 	q := &call{frame: frame{kind: k, body: binary.BigEndian.AppendUint64(nil, number)}, answer: make(chan reply, 1)}
 	if err := a.enqueue(q); err != nil {

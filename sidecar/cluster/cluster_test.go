@@ -20,7 +20,7 @@ const testSecret = "correct horse battery staple"
 const patience = time.Minute
 
 // until waits for a condition. see says what was seen last.
-func until(t *testing.T, what string, condition func() bool, see func() string) {
+func until(t testing.TB, what string, condition func() bool, see func() string) {
 	t.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()

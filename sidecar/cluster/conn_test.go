@@ -11,7 +11,7 @@ import (
 )
 
 // pipe returns the ends of a connection in memory, after the handshakes.
-func pipe(t *testing.T, cfg *Config) (client, server *conn) {
+func pipe(t testing.TB, cfg *Config) (client, server *conn) {
 	t.Helper()
 	trust, err := cfg.readTrust()
 	if err != nil {

@@ -2,6 +2,7 @@ package apps
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -64,6 +65,26 @@ func TestSymfonySessionsSurviveLoginLogoutAndARestartOfTheDaemon(t *testing.T) {
 		v.want("/logout", "bye")
 		v.want("/count", "1")
 		s.visitor().want("/count", "1")
+	})
+}
+
+func TestSymfonyGivesItsOwnIdsToVisitorsWhoBringOthers(t *testing.T) {
+	eachTransport(t, plan{app: "symfony"}, func(t *testing.T, s *site) {
+		for _, id := range []string{"an-id-of-an-attacker-00000000000", "../../etc/passwd", "", strings.Repeat("a", 300)} {
+			request, err := http.NewRequest(http.MethodGet, s.front.URL+"/count", nil)
+			must(t, err)
+			request.Header.Set("Cookie", "PHPSESSID="+id)
+			response, err := http.DefaultClient.Do(request)
+			must(t, err)
+			must(t, response.Body.Close())
+			var given string
+			for _, cookie := range response.Cookies() {
+				given = cookie.Value
+			}
+			if response.StatusCode != http.StatusOK || len(given) < 22 || given == id {
+				t.Errorf("with the id %q: status %d and the id %q", id, response.StatusCode, given)
+			}
+		}
 	})
 }
 

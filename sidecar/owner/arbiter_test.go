@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
+	"github.com/coatcheck/coatcheck/sidecar/cluster"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 )
 
@@ -181,6 +182,26 @@ func TestWhatNobodyDecidesIsTriedAgain(t *testing.T) {
 		_, err := w.hosts["a"].arb.Do(ctx, &c)
 		if took := time.Since(began); !errors.Is(err, arbiter.ErrNotDecided) || took > 310*time.Millisecond {
 			t.Errorf("%v after %v", err, took)
+		}
+	})
+}
+
+// TestWhatIsTooLargeForAMessageIsNotTriedAgain.
+func TestWhatIsTooLargeForAMessageIsNotTriedAgain(t *testing.T) {
+	inTown(t, three, func(t *testing.T, w *town) {
+		w.unanswered("c", tooLarge)
+		began := time.Now()
+		for what, c := range map[string]store.Command{
+			"one key": set(string(w.keyOf("c", 0)), "large"),
+			"several": batch(set(string(w.keyOf("c", 0)), "large"), set(string(w.keyOf("c", 1)), "large")),
+			"a part":  batch(get(string(w.keyOf("c", 0))), get(string(w.keyOf("b", 1)))),
+		} {
+			if _, err := w.do("a", c); err == nil || errors.Is(err, arbiter.ErrUnreachable) || !strings.Contains(err.Error(), cluster.ErrTooLarge.Error()) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if took := time.Since(began); took > 10*hop {
+			t.Errorf("it took %v", took)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
+	"github.com/coatcheck/coatcheck/sidecar/cluster"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 )
 
@@ -169,6 +170,8 @@ func (a *Arbiter) ask(ctx context.Context, v *view, owner string, c *store.Comma
 	body := store.AppendCommand(v.id.append(make([]byte, 0, 256+len(c.Value))), c)
 	answer, err := a.host.call(ctx, owner, false, kindCommand, body)
 	switch {
+	case errors.Is(err, cluster.ErrTooLarge): // as it will be the next time
+		return store.Result{}, fmt.Errorf("owner %s: %w", owner, err)
 	case errors.Is(err, ErrNotSent):
 		return store.Result{}, fmt.Errorf("owner %s: %w: %w", owner, arbiter.ErrNotDecided, err)
 	case err != nil:

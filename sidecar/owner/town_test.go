@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
+	"github.com/coatcheck/coatcheck/sidecar/cluster"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 )
 
@@ -32,6 +33,7 @@ const (
 	notSent
 	lostQuestion
 	lostAnswer
+	tooLarge
 )
 
 // resident is one host of a town.
@@ -211,6 +213,9 @@ func (h *resident) call(ctx context.Context, id string, _ bool, kind byte, body 
 	w.mu.Unlock()
 	if what == notSent {
 		return nil, ErrNotSent
+	}
+	if what == tooLarge {
+		return nil, fmt.Errorf("%w: %w", ErrNotSent, cluster.ErrTooLarge)
 	}
 	if what == lostQuestion {
 		<-ctx.Done()

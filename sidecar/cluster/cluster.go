@@ -44,6 +44,7 @@ type Cluster struct {
 	refusals  socket.Seldom
 	outsiders socket.Seldom
 	reloading sync.Mutex
+	ending    sync.Mutex // held by the ends of gossip, which memberlist wants one after another
 
 	leaving context.CancelFunc // ends the search for others
 
@@ -124,7 +125,7 @@ func (c *Cluster) listen(ctx context.Context, id string, kept roster) error {
 	if c.gossip, err = startGossip(ctx, c, nt, advertise, logger); err != nil {
 		return err
 	}
-	c.onClose(func() { _ = c.gossip.list.Shutdown() }) // its only error is nil
+	c.onClose(c.endGossip)
 	c.onClose(c.save)
 	c.run(ctx)
 	return nil
@@ -341,7 +342,7 @@ func (c *Cluster) relink(ctx context.Context) {
 
 func (c *Cluster) startLink(ctx context.Context, id, addr string) *link {
 	ctx, stop := context.WithCancel(ctx)
-	l := &link{id: id, dial: c.dial, kick: make(chan struct{}, 1), report: c.linkTrouble, stop: stop}
+	l := &link{id: id, dial: c.dial, trust: c.trust.Load, kick: make(chan struct{}, 1), report: c.linkTrouble, stop: stop}
 	l.addr.Store(&addr)
 	c.running.Go(func() { l.run(ctx, c.cfg.Random) })
 	return l
@@ -428,7 +429,27 @@ func (c *Cluster) Leave(ctx context.Context) error {
 	if at, ok := ctx.Deadline(); ok {
 		timeout = max(time.Until(at), time.Millisecond) // 0 would be for ever
 	}
-	return errors.Join(told, c.gossip.list.Leave(timeout))
+	return errors.Join(told, c.leaveGossip(timeout))
+}
+
+// endGossip ends gossip without a word.
+func (c *Cluster) endGossip() {
+	c.ending.Lock()
+	defer c.ending.Unlock()
+	_ = c.gossip.list.Shutdown() // its only error is nil
+}
+
+// leaveGossip says farewell by gossip.
+func (c *Cluster) leaveGossip(timeout time.Duration) error {
+	c.ending.Lock()
+	defer c.ending.Unlock()
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	if closed {
+		return ErrClosed
+	}
+	return c.gossip.list.Leave(timeout)
 }
 
 // Reload reads the secrets and the certificates again and uses them from now on. Connections of peers that would
@@ -451,9 +472,7 @@ func (c *Cluster) Reload() error {
 	}
 	c.trust.Store(t)
 	for _, co := range c.conns() {
-		if _, err := t.proof(co.tls.ConnectionState()); err != nil {
-			co.end(fmt.Errorf("it is not trusted any more: %w", err))
-		}
+		co.review(t)
 	}
 	c.cfg.Log.Info("secrets and certificates are read again", "secrets", c.Secrets())
 	c.warnOfExpiry()

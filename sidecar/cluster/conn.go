@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,7 @@ type conn struct {
 	in    *bufio.Reader
 	out   *bufio.Writer
 	limit int      // bytes of a body that is read
+	trust *trust   // by which the peer was let in
 	peer  greeting // who is at the other end
 	heard atomic.Bool
 
@@ -34,8 +36,8 @@ type conn struct {
 	ended chan struct{} // closed at its end
 }
 
-func newConn(t *tls.Conn, cfg *Config) *conn {
-	c := &conn{tls: t, limit: cfg.MaxFrame, writeTimeout: cfg.WriteTimeout, silence: cfg.Silence, ended: make(chan struct{})}
+func newConn(t *tls.Conn, by *trust, cfg *Config) *conn {
+	c := &conn{tls: t, trust: by, limit: cfg.MaxFrame, writeTimeout: cfg.WriteTimeout, silence: cfg.Silence, ended: make(chan struct{})}
 	c.in = bufio.NewReaderSize(hearing{t, &c.heard}, bufferSize)
 	c.out = bufio.NewWriterSize(t, bufferSize)
 	return c
@@ -62,6 +64,16 @@ func (c *conn) end(why error) {
 		close(c.ended)
 		_ = c.tls.NetConn().Close() // without TLS's farewell, which could wait for the peer
 	})
+}
+
+// review ends the connection if the peer would not be let in any more.
+func (c *conn) review(now *trust) {
+	if c.trust == now {
+		return
+	}
+	if _, err := now.proof(c.tls.ConnectionState()); err != nil {
+		c.end(fmt.Errorf("it is not trusted any more: %w", err))
+	}
 }
 
 func (c *conn) isEnded() bool {

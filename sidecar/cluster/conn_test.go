@@ -19,7 +19,7 @@ func pipe(t testing.TB, cfg *Config) (client, server *conn) {
 	}
 	a, b := net.Pipe()
 	t.Cleanup(func() { a.Close(); b.Close() })
-	client, server = newConn(tls.Client(a, trust.tls()), cfg), newConn(tls.Server(b, trust.tls()), cfg)
+	client, server = newConn(tls.Client(a, trust.tls()), trust, cfg), newConn(tls.Server(b, trust.tls()), trust, cfg)
 	done := make(chan error, 1)
 	go func() { done <- server.tls.Handshake() }()
 	if err := errors.Join(client.tls.Handshake(), <-done); err != nil {
@@ -44,7 +44,9 @@ func TestPingsKeepAConnectionThatNobodyUses(t *testing.T) {
 		cfg := usual(t)
 		client, server := pipe(t, &cfg)
 		a := newAsker(client, "", 1)
-		s := newServer(&Cluster{cfg: cfg}, nil)
+		c := &Cluster{cfg: cfg}
+		c.trust.Store(server.trust)
+		s := newServer(c, nil)
 		go a.run()
 		go s.converse(t.Context(), s.enter(server), server)
 		time.Sleep(time.Hour)

@@ -26,6 +26,7 @@ func FuzzPeer(f *testing.F) {
 			done := make(chan struct{})
 			if asks {
 				c := &Cluster{cfg: cfg, set: setOf("a"), touched: make(chan struct{}, 1)}
+				c.trust.Store(server.trust)
 				c.Handle(serving(echo))
 				s := newServer(c, nil)
 				go func() { defer close(done); s.converse(t.Context(), s.enter(server), server) }()

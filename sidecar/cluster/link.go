@@ -40,6 +40,7 @@ type link struct {
 	current atomic.Pointer[asker] // nil: not connected
 	trouble atomic.Pointer[string]
 	kick    chan struct{} // holds one: there is reason to try at once
+	trust   func() *trust
 	report  func(l *link, err error)
 	stop    context.CancelFunc
 	logged  socket.Seldom
@@ -91,6 +92,7 @@ func (l *link) once(ctx context.Context, p *pause) error {
 	if addr != *l.addr.Load() { // moved did not see the connection
 		a.end(errMoved)
 	}
+	a.review(l.trust()) // a Reload since the handshake did not see it
 	a.run()
 	l.current.Store(nil)
 	return a.err
@@ -144,7 +146,7 @@ func (c *Cluster) shake(ctx context.Context, nc net.Conn, id, addr string) (*ask
 	if err != nil {
 		return nil, err
 	}
-	co := newConn(t, &c.cfg)
+	co := newConn(t, trust, &c.cfg)
 	stop := context.AfterFunc(ctx, func() { nc.Close() })
 	defer stop()
 	if err := co.introduce(c.greeting(), id, node, c.cfg.DialTimeout); err != nil {

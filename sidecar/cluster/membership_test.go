@@ -125,6 +125,9 @@ func TestLeaveTakesAHostOutEverywhere(t *testing.T) {
 	}
 	back = fixed(back, all[2])
 	all[2].Close()
+	if err := all[2].Leave(ctx); !errors.Is(err, ErrClosed) {
+		t.Errorf("a leave after the end: %v", err)
+	}
 	meshed(t, all[0], all[1], begin(t, back))
 }
 

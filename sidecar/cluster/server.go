@@ -90,6 +90,7 @@ func (s *server) serve(ctx context.Context, nc net.Conn) {
 	}
 	g := s.enter(co)
 	defer s.leave(g, co)
+	co.review(s.c.trust.Load()) // a Reload since the handshake did not see it
 	if err := co.send(frame{kind: welcome, body: s.c.greeting().encode()}); err != nil {
 		return
 	}
@@ -110,7 +111,7 @@ func (s *server) admit(ctx context.Context, nc net.Conn) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	co := newConn(t, &s.c.cfg)
+	co := newConn(t, trust, &s.c.cfg)
 	if err := co.readGreeting(hello, node); err != nil {
 		return nil, fmt.Errorf("hello of %s: %w", node, err)
 	}

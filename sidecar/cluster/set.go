@@ -73,9 +73,11 @@ func (s *set) saw(seen entry, now time.Time) bool {
 	if seen.ID == s.self.ID || s.gone[run{seen.ID, seen.Boot}].left {
 		return false
 	}
-	delete(s.gone, run{seen.ID, seen.Boot}) // it was forgotten, and is back
-	seen.Alive, seen.Seen, seen.watched = true, now, now
 	old := s.members[seen.ID]
+	if old == nil && len(s.members) >= maxRoster {
+		return false // who has no more than the secret must not have this host connect to anybody
+	}
+	seen.Alive, seen.Seen, seen.watched = true, now, now
 	seen.joined = old != nil && old.joined
 	s.members[seen.ID] = &seen
 	moved := s.dropMoved(now)

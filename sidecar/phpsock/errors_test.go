@@ -1,11 +1,18 @@
 package phpsock
 
 import (
+	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
 	"github.com/coatcheck/coatcheck/sidecar/journal"
+	"github.com/coatcheck/coatcheck/sidecar/locker"
+	"github.com/coatcheck/coatcheck/sidecar/store"
 	"github.com/coatcheck/coatcheck/sidecar/wire"
 )
 
@@ -22,4 +29,80 @@ func TestPromise5WhatWasNotDecidedIsNoUnknownOutcome(t *testing.T) {
 			t.Errorf("%v is %s, want %s", err, got.Code, want)
 		}
 	}
+}
+
+// hesitant is an arbiter that decides only after a while, or whose answers are lost.
+type hesitant struct {
+	arbiter.Arbiter
+	undecided atomic.Int32 // so many commands more are not decided
+	lost      atomic.Bool
+}
+
+func (h *hesitant) Do(ctx context.Context, c *store.Command) (store.Result, error) {
+	if h.undecided.Add(-1) >= 0 {
+		return store.Result{}, arbiter.ErrNotDecided
+	}
+	r, err := h.Arbiter.Do(ctx, c)
+	if h.lost.Load() {
+		return store.Result{}, arbiter.ErrUnreachable
+	}
+	return r, err
+}
+
+// over is a server like h over another arbiter.
+func (h *house) over(a arbiter.Arbiter) *house {
+	h.t.Helper()
+	cfg := h.s.cfg
+	cfg.Path += "3"
+	l := locker.New(a, locker.Config{
+		Lease: 30 * time.Second, MaxHold: time.Minute, MaxWait: time.Minute, MaxWaiters: 64,
+		Log: cfg.Log, Metrics: locker.NewMetrics(prometheus.NewRegistry()),
+	})
+	s, err := Listen(cfg, l)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	s.Ready()
+	other := &house{t: h.t, s: s, l: l, path: cfg.Path, log: h.log}
+	other.run()
+	return other
+}
+
+// TestALockWhoseOwnerIsChangingIsWaitedFor, if the client would wait and asks for a lock at all.
+func TestALockWhoseOwnerIsChangingIsWaitedFor(t *testing.T) {
+	a := &hesitant{Arbiter: arbiter.NewLocal(store.New(store.Limits{}), func() int64 { return time.Now().UnixMilli() }, nil)}
+	h := open(t, nil).over(a)
+	v := h.visit()
+	a.undecided.Store(3)
+	v.ask("session.open", "id", "sid", "token", "t", "lease_ms", 30_000, "wait_ms", 20_000)
+	if n := h.l.Held(); n != 1 {
+		t.Errorf("%d locks are held", n)
+	}
+	a.undecided.Store(1)
+	v.fails(wire.Unavailable, "", "session.open", "id", "sid", "wait_ms", 20_000) // a read
+	a.undecided.Store(1)
+	v.fails(wire.Unavailable, "", "lock.acquire", "name", "l", "token", "t")
+	if n := h.l.Held(); n != 1 {
+		t.Errorf("then, %d locks are held", n)
+	}
+}
+
+// TestAGrantThatNobodyHeardOfIsReleasedByItsToken, or with its connection.
+func TestAGrantThatNobodyHeardOfIsReleasedByItsToken(t *testing.T) {
+	a := &hesitant{Arbiter: arbiter.NewLocal(store.New(store.Limits{}), func() int64 { return time.Now().UnixMilli() }, nil)}
+	h := open(t, nil).over(a)
+	v, other := h.visit(), h.visit()
+	lose := func(token string) {
+		a.lost.Store(true)
+		defer a.lost.Store(false)
+		v.fails(wire.Unreachable, "", "session.open", "id", "sid", "token", token, "lease_ms", 30_000)
+	}
+	lose("t")
+	other.fails(wire.Busy, "wait_over", "session.open", "id", "sid", "token", "u", "lease_ms", 30_000)
+	if released := v.ask("session.release", "id", "sid", "token", "t"); released != true {
+		t.Errorf("the release answers %v", released)
+	}
+	lose("t2")
+	v.Close()
+	other.ask("session.open", "id", "sid", "token", "u", "lease_ms", 30_000, "wait_ms", 20_000)
 }

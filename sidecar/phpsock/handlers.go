@@ -133,7 +133,7 @@ type outcome struct {
 // willing to wait, later.
 func (c *conn) contended(cmd *store.Command, waitMS int64, out []byte, answer func(outcome, []byte) ([]byte, error)) ([]byte, error) {
 	r, err := c.do(cmd)
-	if errors.Is(err, arbiter.ErrNotDecided) && waitMS > 0 && !c.tooManyWait() {
+	if errors.Is(err, arbiter.ErrNotDecided) && waitMS > 0 && len(cmd.Token) > 0 && !c.tooManyWait() {
 		return out, c.wait(own(cmd), locker.Milliseconds(waitMS), answer) // its owner is changing
 	}
 	if err != nil {

@@ -57,6 +57,9 @@ final class Link
     private int $nextId;
     private int $pid = 0;
     private string $received = '';
+
+    /** How many of the received bytes were handed out already. */
+    private int $taken = 0;
     private bool $wasConnected = false;
     private bool $isBusy = false;
 
@@ -123,6 +126,7 @@ final class Link
         }
         $this->stream = null;
         $this->received = '';
+        $this->taken = 0;
         $this->isBusy = false;
         $this->isGreeted = false;
         $this->maxFrame = null;
@@ -186,15 +190,19 @@ final class Link
     public function receive(int $limit, Deadline $deadline): string
     {
         while (true) {
-            $have = strlen($this->received);
+            $have = strlen($this->received) - $this->taken;
             if ($have >= 4) {
-                $length = unpack('N', $this->received)[1];
+                $length = unpack('N', $this->received, $this->taken)[1];
                 if ($length === 0 || $length > $limit) {
                     throw Broken::nonsense('the answer claims a length that cannot be');
                 }
                 if ($have >= 4 + $length) {
-                    $body = substr($this->received, 4, $length);
-                    $this->received = $have === 4 + $length ? '' : substr($this->received, 4 + $length);
+                    $body = substr($this->received, $this->taken + 4, $length);
+                    $this->taken += 4 + $length;
+                    if ($have === 4 + $length) {
+                        $this->received = '';
+                        $this->taken = 0;
+                    }
                     return $body;
                 }
             }
@@ -207,6 +215,11 @@ final class Link
         $this->limit($deadline);
         $bytes = @fread($this->stream, self::READY);
         if ($bytes !== false && $bytes !== '') {
+            // less than a frame is left, so a long answer to a pipeline is not copied for each of its parts
+            if ($this->taken > 0) {
+                $this->received = substr($this->received, $this->taken);
+                $this->taken = 0;
+            }
             $this->received .= $bytes;
             return;
         }

@@ -85,7 +85,7 @@ final class CoatcheckServiceProvider extends ServiceProvider
         $config = $app->make('config');
         $settings = $config->get('coatcheck.session', []);
         return new CoatcheckSessionHandler(
-            $app->make(Clients::class)->get($settings['dsn'] ?? null),
+            $app->make(Clients::class)->get(),
             SessionOptions::from($settings, $config->get('session.lifetime', 120)),
             new CurrentRequest($settings['read_only'] ?? []),
             $app->make('log'),

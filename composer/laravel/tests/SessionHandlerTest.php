@@ -49,7 +49,8 @@ final class SessionHandlerTest extends LaravelTestCase
         $handler->read($this->id);
         $handler->write($this->id, 'after');
         $handler->end();
-        self::assertSame(4, $transport->roundTrips, 'unchanged data');
+        self::assertSame(4, $transport->roundTrips);
+        self::assertTrue($transport->lastParams['touch'], 'unchanged data is not sent again');
     }
 
     public function testReadTakesTheLockAndWriteGivesItBack(): void

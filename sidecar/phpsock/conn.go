@@ -155,15 +155,15 @@ func (c *conn) read(fd uintptr) bool {
 	var n int
 	n, c.readErr = socket.ReadNow(fd, c.in[len(c.in):cap(c.in)])
 	if c.readErr == socket.ErrNotYet {
-		c.pause()
-		return false
+		c.readErr = c.pause()
+		return c.readErr != nil
 	}
 	c.in = c.in[:len(c.in)+n]
 	return true
 }
 
 // pause makes an end to what a client that says no more may hold: its buffers if it has said all, its time if it has not.
-func (c *conn) pause() {
+func (c *conn) pause() error {
 	c.seat.Idle()
 	var by time.Time
 	switch {
@@ -175,6 +175,12 @@ func (c *conn) pause() {
 		fallthrough
 	default:
 		by = c.began.Add(c.s.cfg.Timeout)
+		if held := int64(cap(c.in) - firstBuffer); held > c.charged { // another connection has grown this buffer
+			if !c.s.cfg.Tenant.Unfinished.Take(held - c.charged) {
+				return errUnfinished
+			}
+			c.charged = held
+		}
 	}
 	if by != c.readBy {
 		c.readBy = by
@@ -183,6 +189,7 @@ func (c *conn) pause() {
 			c.nc.SetReadDeadline(time.Unix(1, 0))
 		}
 	}
+	return nil
 }
 
 // errUnfinished is returned when the messages that have not arrived whole take as much memory as they may.
@@ -266,7 +273,9 @@ func (c *conn) serveFrames() error {
 			err = c.serveFrame(frame)
 		}
 		if err != nil {
+			c.seat.Leave() // the client may not read
 			c.malformed(err)
+			c.seat.Enter()
 			return err
 		}
 		rest = after

@@ -321,7 +321,9 @@ func (c *conn) serveCommands() error {
 			return nil
 		}
 		if err != nil {
+			c.turn.Leave() // the client may not read
 			c.malformed(err)
+			c.turn.Enter()
 			return err
 		}
 		c.began = time.Time{} // what follows is another command

@@ -116,7 +116,7 @@ func writeQueue[T any](c *conn, queue <-chan T, next func(T) (frame, bool), ping
 			case missed >= silentTicks:
 				err = errSilent
 			case pings:
-				c.tls.SetWriteDeadline(time.Now().Add(c.writeTimeout))
+				c.tls.NetConn().SetWriteDeadline(time.Now().Add(c.writeTimeout))
 				err = c.send(frame{kind: ping})
 			}
 		}
@@ -129,7 +129,7 @@ func writeQueue[T any](c *conn, queue <-chan T, next func(T) (frame, bool), ping
 
 // writeWaiting writes v and what waits in the queue behind it.
 func writeWaiting[T any](c *conn, v T, queue <-chan T, next func(T) (frame, bool)) error {
-	c.tls.SetWriteDeadline(time.Now().Add(c.writeTimeout))
+	c.tls.NetConn().SetWriteDeadline(time.Now().Add(c.writeTimeout))
 	for {
 		if f, ok := next(v); ok {
 			if err := writeFrame(c.out, f); err != nil {
@@ -139,7 +139,7 @@ func writeWaiting[T any](c *conn, v T, queue <-chan T, next func(T) (frame, bool
 		select {
 		case v = <-queue:
 			if c.out.Buffered() == 0 { // a full buffer went out: the peer does take it
-				c.tls.SetWriteDeadline(time.Now().Add(c.writeTimeout))
+				c.tls.NetConn().SetWriteDeadline(time.Now().Add(c.writeTimeout))
 			}
 		default:
 			return c.out.Flush()

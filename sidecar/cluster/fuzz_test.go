@@ -55,7 +55,7 @@ func drain(c *conn) {
 
 // speak sends bytes, and ends the connection.
 func speak(c *conn, b []byte) {
-	c.tls.SetWriteDeadline(time.Now().Add(patience))
+	c.tls.NetConn().SetWriteDeadline(time.Now().Add(patience))
 	_, _ = c.tls.Write(b) // the other side may have ended it
 	c.end(errors.New("the test is over"))
 }

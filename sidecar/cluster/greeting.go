@@ -71,7 +71,7 @@ func (c *conn) readGreeting(want kind, node string) error {
 
 // introduce is the asker's side of a connection's beginning: hello, and the welcome of the member with an id.
 func (c *conn) introduce(own greeting, id, node string, timeout time.Duration) error {
-	c.tls.SetDeadline(time.Now().Add(timeout))
+	c.tls.NetConn().SetDeadline(time.Now().Add(timeout))
 	if err := c.send(frame{kind: hello, body: own.encode()}); err != nil {
 		return err
 	}
@@ -81,6 +81,6 @@ func (c *conn) introduce(own greeting, id, node string, timeout time.Duration) e
 	if c.peer.ID != id {
 		return fmt.Errorf("node %s answers there", c.peer.ID)
 	}
-	c.tls.SetDeadline(time.Time{})
+	c.tls.NetConn().SetDeadline(time.Time{})
 	return nil
 }

@@ -29,8 +29,11 @@ var levels = []struct {
 	mark  string
 	level slog.Level
 }{
-	{"[DEBUG]", slog.LevelDebug}, {"[INFO]", slog.LevelInfo}, {"[WARN]", slog.LevelInfo},
-	{"[ERR]", slog.LevelWarn}, {"[ERROR]", slog.LevelWarn},
+	{"[DEBUG]", slog.LevelDebug},
+	{"[INFO]", slog.LevelInfo},
+	{"[WARN]", slog.LevelInfo},
+	{"[ERR]", slog.LevelWarn},
+	{"[ERROR]", slog.LevelWarn},
 }
 
 // Write takes one line.

@@ -94,7 +94,7 @@ func (s *server) serve(ctx context.Context, nc net.Conn) {
 	if err := co.send(frame{kind: welcome, body: s.c.greeting().encode()}); err != nil {
 		return
 	}
-	co.tls.SetDeadline(time.Time{})
+	co.tls.NetConn().SetDeadline(time.Time{})
 	s.c.met(co.peer)
 	s.converse(ctx, g, co)
 }

@@ -9,6 +9,8 @@ use Coatcheck\Laravel\Cache\CoatcheckStore;
 use Coatcheck\Laravel\Tests\Support\CountingTransport;
 use Coatcheck\Laravel\Tests\Support\LaravelTestCase;
 use Coatcheck\Laravel\Tests\Support\MeddlingTransport;
+use Coatcheck\Tests\Packages\Child;
+use Coatcheck\Tests\Packages\Daemon;
 use Illuminate\Cache\TaggedCache;
 
 /**
@@ -246,6 +248,39 @@ final class TagsTest extends LaravelTestCase
                 self::assertSame([], iterator_to_array($index->keys(), false), $name);
             }
         }
+    }
+
+    public function testNothingIsLeftAfterManyProcessesStoredAndFlushedAtOnce(): void
+    {
+        $daemon = Daemon::start();
+        $tags = ['a', 'b', 'c'];
+        $cache = fn (array $names) => $this->app->make('cache')
+            ->repository(new CoatcheckStore(Client::connect($daemon->socket, ['transport' => 'stream']), 'p'))
+            ->tags($names);
+        $children = [];
+        for ($i = 0; $i < 6; $i++) {
+            $children[] = Child::fork(static function () use ($cache, $tags, $i): void {
+                mt_srand($i);
+                for ($n = 0; $n < 150; $n++) {
+                    $some = $cache(array_slice($tags, mt_rand(0, 1), mt_rand(1, 2)));
+                    match (mt_rand(0, 6)) {
+                        0 => $some->put('k' . mt_rand(0, 9), 'v', 60),
+                        1 => $some->forever('k' . mt_rand(0, 9), 'v'),
+                        2 => $some->add('k' . mt_rand(0, 9), 'v', 60),
+                        3 => $some->increment('n' . mt_rand(0, 9)),
+                        4 => $some->putMany(['x' => 1, 'y' => 2], 60),
+                        5 => $some->forget('k' . mt_rand(0, 9)),
+                        6 => $some->flush(),
+                    };
+                }
+            });
+        }
+        foreach ($children as $child) {
+            self::assertNull($child->tells());
+            $child->await();
+        }
+        $cache($tags)->flush();
+        self::assertSame(0, Client::connect($daemon->socket)->status()['values']);
     }
 
     private function tagged(string ...$names): TaggedCache

@@ -38,7 +38,8 @@ final class TagIndex
     }
 
     /**
-     * The requests that remove values with all that speaks of them; the first answers how many values there were.
+     * The requests that remove values with all that speaks of them; the last answers how many values there were. The
+     * index goes first: whoever stores the same value between two of them leaves an entry too many, never one too few.
      *
      * @param non-empty-list<string> $itemKeys
      * @return list<array{string, array<string, mixed>}>
@@ -51,10 +52,11 @@ final class TagIndex
                 $byId["$id."][] = $itemKey; // the dot keeps PHP from making a number of it
             }
         }
-        $calls = [['kv.del', ['bucket' => $valuesBucket, 'keys' => $itemKeys]]];
+        $calls = [];
         foreach ($byId as $id => $keys) {
             $calls[] = ['kv.del', ['bucket' => self::bucket(rtrim($id, '.')), 'keys' => $keys]];
         }
+        $calls[] = ['kv.del', ['bucket' => $valuesBucket, 'keys' => $itemKeys]];
         return $calls;
     }
 

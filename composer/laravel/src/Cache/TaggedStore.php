@@ -178,6 +178,7 @@ final class TaggedStore implements Store, LockProvider
     private function remove(array $itemKeys): int
     {
         $removal = TagIndex::removal($this->store->valuesBucket(), $itemKeys);
-        return Requests::sendAll($this->store->client(), $removal)[0];
+        $answers = Requests::sendAll($this->store->client(), $removal);
+        return array_pop($answers);
     }
 }

@@ -67,7 +67,11 @@ func (s *Seat) wanted(now int64) []seated {
 			s.m.offset.WithLabelValues(id).Set(float64(p.offset) / 1000)
 		}
 		if p.heard(now) && p.ready != notReady && good(id, p.offset) {
-			members = append(members, seated{id, p.boot, p.ready == cold})
+			m := seated{id, p.boot, p.ready == cold}
+			if in, _ := s.view().member(id); in.Boot == p.boot && p.view.id != s.view().id {
+				m.Cold = in.Cold // what it said was before it knew this view
+			}
+			members = append(members, m)
 		}
 	}
 	if !slices.ContainsFunc(members, func(m seated) bool { return !m.Cold }) {

@@ -34,7 +34,7 @@ func (w *world) get(at *host, key string) (string, error) {
 // fill writes n sessions, in all shards.
 func (w *world) fill(n int) {
 	for i := range n {
-		if err := w.put(w.hosts[i%len(w.hosts)], fmt.Sprint(i), fmt.Sprint("value ", i)); err != nil {
+		if err := w.put(w.hosts[i%2], fmt.Sprint(i), fmt.Sprint("value ", i)); err != nil {
 			w.t.Fatalf("session %d: %v", i, err)
 		}
 	}
@@ -178,6 +178,40 @@ func TestNobodyNoticesThatAHostLeavesAndComesBack(t *testing.T) {
 			t.Errorf("the longest answer took %v; %d errors: %v", longest, len(errs), errs)
 		}
 		w.full(w.hosts[0], 64)
+	})
+}
+
+func TestNobodyNoticesThatAHostJoins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 4, 1, nil)
+		w.expect = 3
+		fourth := w.hosts[3]
+		fourth.absent = true
+		for _, h := range w.hosts[:3] {
+			h.start()
+		}
+		defer w.end()
+		w.settle(30 * time.Second)
+		w.fill(64)
+		stop := make(chan struct{})
+		go func() {
+			time.Sleep(time.Second)
+			w.mu.Lock()
+			fourth.absent = false
+			w.mu.Unlock()
+			fourth.start()
+			w.settle(30 * time.Second)
+			time.Sleep(time.Second)
+			close(stop)
+		}()
+		longest, errs := w.visitors(stop, func(int) bool { return true })
+		if longest > 500*time.Millisecond || len(errs) > 0 {
+			t.Errorf("the longest answer took %v; %d errors: %v", longest, len(errs), errs)
+		}
+		if n := fourth.seat.view().shardsOf(fourth.id); n < 32 {
+			t.Errorf("it owns %d shards", n)
+		}
+		w.full(fourth, 64)
 	})
 }
 

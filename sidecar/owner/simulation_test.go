@@ -56,11 +56,13 @@ type simulation struct {
 	stop   chan struct{}
 	single bool // one thing is wrong at a time
 	narrow bool // see simulated
+	disk   bool
 
 	mu     sync.Mutex
 	count  map[string]int
 	faults []string
 	epochs [store.Shards]uint64 // in which was decided last
+	copied [store.Shards]uint64 // in which a change was acknowledged with a copy last
 }
 
 func (s *simulation) fault(format string, args ...any) {
@@ -72,7 +74,7 @@ func (s *simulation) fault(format string, args ...any) {
 // brought is told from which copy a shard goes on. When it is an older one, what was known of its sessions holds no more.
 func (s *simulation) brought(shard int, epoch uint64) {
 	s.mu.Lock()
-	older := epoch < s.epochs[shard]
+	older := epoch < s.copied[shard]
 	keys := s.keys
 	s.mu.Unlock()
 	if !older {
@@ -94,6 +96,16 @@ func (s *simulation) brought(shard int, epoch uint64) {
 			g.mu.Unlock()
 		}
 	}
+}
+
+// acked notes that a change was acknowledged.
+func (s *simulation) acked(ctx context.Context, shard int, epoch uint64) {
+	if weak, _ := ctx.Value(weakKey{}).(*bool); weak == nil || *weak {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.copied[shard] = max(s.copied[shard], epoch)
 }
 
 // applied checks that when a host decided by a view, nobody decides by an older one.
@@ -258,11 +270,14 @@ func (s *simulation) nemesis(rnd *rand.Rand) {
 		h := some()
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		for h.busy {
+		for range w.hosts {
+			if !h.busy {
+				h.busy = true
+				return h
+			}
 			h = w.hosts[(slices.Index(w.hosts, h)+1)%len(w.hosts)]
 		}
-		h.busy = true
-		return h
+		return nil
 	}
 	release := func(h *host) {
 		w.mu.Lock()
@@ -279,12 +294,18 @@ func (s *simulation) nemesis(rnd *rand.Rand) {
 	}
 	name := ""
 	event := rnd.IntN(9)
+	if s.disk && len(w.hosts) == 3 {
+		event = rnd.IntN(10)
+	}
 	if s.narrow {
 		event = 5
 	}
 	switch event {
 	case 0:
 		h := mine()
+		if h == nil {
+			return
+		}
 		defer release(h)
 		w.log("%s is to be killed or stopped", h.id)
 		name = "kill"
@@ -293,6 +314,9 @@ func (s *simulation) nemesis(rnd *rand.Rand) {
 		h.start()
 	case 1:
 		h := mine()
+		if h == nil {
+			return
+		}
 		defer release(h)
 		w.log("%s is to be killed or stopped", h.id)
 		name = "quick restart"
@@ -301,6 +325,9 @@ func (s *simulation) nemesis(rnd *rand.Rand) {
 		h.start()
 	case 2:
 		h := mine()
+		if h == nil {
+			return
+		}
 		defer release(h)
 		w.log("%s is to be killed or stopped", h.id)
 		name = "stop"
@@ -353,6 +380,9 @@ func (s *simulation) nemesis(rnd *rand.Rand) {
 		w.mu.Unlock()
 	case 7:
 		h := mine()
+		if h == nil {
+			return
+		}
 		defer release(h)
 		w.log("%s is to be killed or stopped", h.id)
 		name = "leave and come back"
@@ -360,6 +390,27 @@ func (s *simulation) nemesis(rnd *rand.Rand) {
 		h.kill()
 		short(0, 5*time.Second)
 		h.start()
+	case 9:
+		name = "all restart"
+		w.mu.Lock()
+		busy := slices.ContainsFunc(w.hosts, func(h *host) bool { return h.busy })
+		for _, h := range w.hosts {
+			h.busy = h.busy || !busy
+		}
+		w.mu.Unlock()
+		if busy {
+			return
+		}
+		for _, h := range w.hosts {
+			h.kill()
+		}
+		for _, h := range w.hosts {
+			h.start()
+			short(0, 3*time.Second)
+		}
+		for _, h := range w.hosts {
+			release(h)
+		}
 	case 8:
 		name = "pauses"
 		w.mu.Lock()
@@ -401,7 +452,7 @@ type simulated struct {
 // simulate runs a simulation and returns it.
 func simulate(t *testing.T, how simulated) (s *simulation) {
 	synctest.Test(t, func(t *testing.T) {
-		s = &simulation{single: !how.overlap, narrow: how.narrow, stop: make(chan struct{}), count: make(map[string]int)}
+		s = &simulation{single: !how.overlap, narrow: how.narrow, disk: !how.memory, stop: make(chan struct{}), count: make(map[string]int)}
 		rnd := rand.New(rand.NewPCG(how.seed, 2))
 		s.w = newWorld(t, how.hosts, how.seed, func(cfg *Config) {
 			between := cfg.faults.between
@@ -414,6 +465,7 @@ func simulate(t *testing.T, how simulated) (s *simulation) {
 				}
 			}
 		})
+		s.w.acked = s.acked
 		for _, h := range s.w.hosts {
 			h.skew = rnd.Int64N(skewed.Milliseconds())
 			if how.memory {

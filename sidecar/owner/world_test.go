@@ -29,9 +29,10 @@ type world struct {
 	pauses  float64            // of commands that are stopped between the check and the deed; guarded by mu
 	expect  int
 	set     func(*Config)
-	routes  func(*host, *Seat, *store.Store) // before a Seat starts; nil: nothing routes
-	events  map[string]int                   // guarded by mu
-	largest int                              // bytes of a message; guarded by mu
+	acked   func(ctx context.Context, shard int, epoch uint64) // called when a change was acknowledged; nil: nobody wants to know
+	routes  func(*host, *Seat, *store.Store)                   // before a Seat starts; nil: nothing routes
+	events  map[string]int                                     // guarded by mu
+	largest int                                                // bytes of a message; guarded by mu
 }
 
 // host is a machine: it has many lives.
@@ -41,6 +42,7 @@ type host struct {
 	skew    int64 // ms; guarded by w.mu
 	disk    *ram
 	journal *journal // nil: memory only
+	absent  bool     // not of the member set; guarded by w.mu
 
 	seat    *Seat                    // guarded by w.mu; nil: down
 	store   *store.Store             // guarded by w.mu
@@ -274,9 +276,13 @@ func (h *host) member() Member {
 func (h *host) Self() Member { return h.member() }
 
 func (h *host) Members() []Member {
-	members := make([]Member, len(h.w.hosts))
-	for i, o := range h.w.hosts {
-		members[i] = Member{ID: o.id}
+	h.w.mu.Lock()
+	defer h.w.mu.Unlock()
+	var members []Member
+	for _, o := range h.w.hosts {
+		if !o.absent {
+			members = append(members, Member{ID: o.id})
+		}
 	}
 	return members
 }
@@ -371,6 +377,9 @@ func (w *world) do(ctx context.Context, at *host, c store.Command) (store.Result
 		v := s.view()
 		if owner := v.owner(shard); owner != "" {
 			r, err := w.decideAt(ctx, at, w.host(owner), v.id, c, shard)
+			if err == nil && r.Changed && w.acked != nil {
+				w.acked(ctx, shard, v.id.Epoch)
+			}
 			if !errors.Is(err, arbiter.ErrNotDecided) {
 				return r, err
 			}

@@ -30,7 +30,7 @@
 //     recorded, changed, reflected or sent on to another host are refused.
 //   - Call returns ErrNotSent only if the question was not served and never will be.
 //   - Of one peer's ordered questions no two are served at a time, and each was sent after the one before it, across lost connections too.
-//   - A change of the member set is in the data directory before OnChange's functions hear of it.
+//   - A change of the member set is in the data directory before OnChange's functions hear of it, unless the disk fails, which is logged.
 //   - The member set shrinks by a leave, by an operator, when a host's address becomes another's, or for a host that was unseen for 24 hours while a
 //     majority of the set was alive. A minority never forgets the others, however long it is cut off.
 //   - Nothing is allocated on the word of a length; queues, frames and the questions served at a time are bounded.
@@ -45,5 +45,6 @@
 //
 // # Concurrency
 //
-// Everything is safe for concurrent use. Locks are leaves: none is held across a call to memberlist, a Handler or a function of OnChange.
+// Everything is safe for concurrent use. No lock that memberlist's callbacks, a Handler or a function of OnChange could want is held while they
+// are called.
 package cluster

@@ -40,7 +40,9 @@ type App struct {
 
 	registry *prometheus.Registry
 	clock    *arbiter.BootClock
-	arbiter  arbiter.Arbiter
+	local    *arbiter.Local  // decides what this host has
+	hosts    *hosts          // nil: there are no others
+	arbiter  arbiter.Arbiter // decides
 	locker   *locker.Locker
 	journal  *journal.Journal // nil without a data directory
 	tenants  *tenant.Set
@@ -70,7 +72,7 @@ func Start(cfg config.Config, version string, log *slog.Logger) (*App, error) {
 	}
 	steps := []func() error{
 		a.inherit, a.startMetrics, a.startStore, a.startTenants, a.startPool, a.openSockets, a.startAdmin, a.startHousekeeping, a.startSockets,
-		a.loadJournal, a.startRESP, a.startFront, a.disinherit,
+		a.loadJournal, a.takeSeat, a.startRESP, a.startFront, a.disinherit,
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -129,12 +131,12 @@ func gauge(name, help string, read func() int) prometheus.GaugeFunc {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(read()) })
 }
 
-// stats counts what all tenants have.
+// stats counts what all tenants have on this host, copies included.
 func (a *App) stats() store.Stats { return a.statsOf("") }
 
 // statsOf counts what a tenant has, or all with the empty name.
 func (a *App) statsOf(tenant string) store.Stats {
-	r, err := a.arbiter.Do(context.Background(), &store.Command{Op: store.OpStats, Space: store.Space{Tenant: tenant}})
+	r, err := a.local.Do(context.Background(), &store.Command{Op: store.OpStats, Space: store.Space{Tenant: tenant}})
 	if err != nil {
 		a.log.Warn("could not count what is stored", "error", err)
 	}
@@ -161,12 +163,21 @@ func (a *App) startStore() error {
 		keeper = a.journal
 		a.onStop("journal", a.journal.Close) // after the sockets, for what is still committed there
 	}
-	a.arbiter = arbiter.NewLocal(state, a.clock.Now, keeper)
-	a.locker = locker.New(a.arbiter, locker.Config{
+	a.local = arbiter.NewLocal(state, a.clock.Now, keeper)
+	a.arbiter = a.local
+	waits := locker.Config{
 		Lease: a.cfg.Lock.Lease, MaxHold: a.cfg.Lock.MaxHold,
 		MaxWait: a.cfg.Lock.MaxWait, MaxWaiters: a.cfg.Lock.MaxWaiters,
 		Log: a.log, Metrics: locker.NewMetrics(a.registry),
-	})
+	}
+	if !a.cfg.Cluster.Bind.IsZero() {
+		if err := a.meetHosts(state, keeper); err != nil {
+			return err
+		}
+		a.arbiter = a.hosts.arbiter
+		waits.LookAgain = lookAgain
+	}
+	a.locker = locker.New(a.arbiter, waits)
 	return nil
 }
 
@@ -359,10 +370,15 @@ func (a *App) ready() error {
 		return locker.ErrShuttingDown
 	case !a.loaded.Load():
 		return phpsock.ErrStarting
-	case a.journal != nil:
-		return a.journal.Ready()
 	}
-	return nil
+	var err error
+	if a.journal != nil {
+		err = a.journal.Ready()
+	}
+	if err == nil && a.hosts != nil {
+		err = a.hosts.seat.Ready()
+	}
+	return err
 }
 
 // serveHTTP serves an address until Stop.

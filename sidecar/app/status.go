@@ -56,9 +56,9 @@ func (a *App) identity() wire.Pairs {
 	}
 }
 
-// count tells what a tenant has, or all with the empty name.
+// count tells what a tenant has on this host, copies included, or all with the empty name.
 func (a *App) count(ctx context.Context, tenant string, connections, waiters int) (wire.Pairs, error) {
-	r, err := a.arbiter.Do(ctx, &store.Command{Op: store.OpStats, Space: store.Space{Tenant: tenant}})
+	r, err := a.local.Do(ctx, &store.Command{Op: store.OpStats, Space: store.Space{Tenant: tenant}})
 	return wire.Pairs{
 		{Key: "connections", Value: connections},
 		{Key: "sessions", Value: r.Stats.Sessions},

@@ -55,9 +55,9 @@ func (a *App) limitsOf(t config.Tenant) tenant.Limits {
 }
 
 // gate returns where tenants take turns at the processors. One tenant has nobody to take turns with. And where each change
-// waits for the disk, processors are not what is scarce: those who wait go to the disk together, which nobody should be kept from.
+// waits for the disk or for another host, processors are not what is scarce: those who wait do so together, which nobody should be kept from.
 func (a *App) gate(tenants int) *tenant.Gate {
-	if tenants < 2 || a.cfg.Data != "" && a.cfg.Journal.Fsync == "always" {
+	if tenants < 2 || a.hosts != nil || a.cfg.Data != "" && a.cfg.Journal.Fsync == "always" {
 		return nil
 	}
 	return tenant.NewGate(runtime.GOMAXPROCS(0))

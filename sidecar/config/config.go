@@ -112,6 +112,9 @@ type Config struct {
 	// Front is how http deals with php-fpm and with browsers.
 	Front Front `key:"front"`
 
+	// Cluster is how this daemon is one of several that form one store: see docs/cluster.md. It is off while bind is empty.
+	Cluster Cluster `key:"cluster"`
+
 	// Tenants is who shares the daemon, in the order of the file. Each table is one tenant, whose name is its
 	// own: 1 to 64 of a-z A-Z 0-9 _ -. Tenants see nothing of each other: equal names of sessions, locks and keys do not meet. The
 	// socket at the top of the file is that of the tenant default; [tenants.default] sets its quotas and allowed_uids.
@@ -289,6 +292,67 @@ type Front struct {
 	// refused (413). Bodies of unknown length are buffered first: each request may use this
 	// much.
 	MaxBody Size `key:"max_body" default:"32MiB" min:"1KiB" max:"4GiB"`
+}
+
+// Cluster is the section [cluster].
+type Cluster struct {
+	// Bind is the address and port of gossip, over TCP and UDP, by which hosts learn who is there. Empty means that this
+	// daemon is alone.
+	Bind Addr `key:"bind" default:"" accept:"tcp"`
+
+	// Sessions says who decides on sessions and locks, and must be chosen. owner: the host that owns the key, by a view that a
+	// majority agreed on.
+	Sessions string `key:"sessions" default:"" allow:"owner, or empty when there is no cluster"`
+
+	// ClusterID is the name of the cluster. Hosts of another one are strangers, whatever secret they have.
+	ClusterID string `key:"cluster_id" default:"" allow:"1 to 64 of a-z A-Z 0-9 . _ -, or empty when there is no cluster"`
+
+	// Name is what people call this host, in lists and logs. Empty takes that of the certificate, or the machine's.
+	Name string `key:"name" default:"" allow:"1 to 64 of a-z A-Z 0-9 . _ -, or empty"`
+
+	// Advertise is the address and port at which the others reach bind. It is never guessed.
+	Advertise Addr `key:"advertise" default:"" accept:"tcp"`
+
+	// PeerBind is the address and port of the connections between the daemons, over TCP: all that is not gossip.
+	PeerBind Addr `key:"peer_bind" default:"" accept:"tcp"`
+
+	// PeerAdvertise is the address and port at which the others reach peer_bind. Empty takes the host of advertise and
+	// the port of peer_bind.
+	PeerAdvertise Addr `key:"peer_advertise" default:"" accept:"tcp"`
+
+	// Join is where gossip of some other hosts is, a list of host:port. A name is looked up each time and may have several addresses. Seeds and
+	// hosts that were there before are tried every ten seconds. This host itself may be among them.
+	Join List `key:"join" default:""`
+
+	// Expect is how many hosts there are to be. A majority is more than half of this or of all that have joined, whichever is
+	// more, so the first host does not take itself for one. With too high a number nothing is served; 0 counts those that have joined.
+	Expect int `key:"expect" default:"0" min:"0" max:"64"`
+
+	// SecretFile is the file of the secrets that all hosts share, one a line: the first is used, all are accepted, so that it can
+	// be changed. Nobody but its owner may have access to it.
+	SecretFile string `key:"secret_file" default:"" allow:"the absolute path of a file, or empty when there is no cluster"`
+
+	// TLSCert is the file of this host's certificate (coatcheck tls). With tls_key and tls_ca only hosts with a
+	// certificate of that authority get in; without them whoever has the secret.
+	TLSCert string `key:"tls_cert" default:"" allow:"the absolute path of a file, or empty"`
+
+	// TLSKey is the file of the certificate's key.
+	TLSKey string `key:"tls_key" default:"" allow:"the absolute path of a file, or empty"`
+
+	// TLSCA is the file of the authority's certificate.
+	TLSCA string `key:"tls_ca" default:"" allow:"the absolute path of a file, or empty"`
+
+	// Ack says when a change of a session or lock is acknowledged. backup: when the host that takes over if this one dies has it
+	// too. owner: when its owner has it, which is faster and loses the last changes of a host that dies.
+	Ack string `key:"ack" default:"backup" oneof:"backup owner"`
+
+	// AckTimeout is how long the copy may take. Then the change is acknowledged without it, which is counted and logged. The
+	// longer it is, the longer everybody waits while a host is in trouble.
+	AckTimeout time.Duration `key:"ack_timeout" default:"50ms" min:"1ms" max:"10s"`
+
+	// Minority says what one of two hosts does when the other is gone, for one is no majority of two. refuse: nothing is
+	// served until it is back. serve: it goes on alone; if both live and only the way between them is cut, both do, and a lock can have two holders.
+	Minority string `key:"minority" default:"refuse" oneof:"refuse serve"`
 }
 
 // Tenant returns the settings of the named tenant; those of one that no table names are the defaults.

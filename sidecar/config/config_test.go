@@ -2,8 +2,10 @@ package config
 
 import (
 	"flag"
+	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"math"
 	"path/filepath"
 	"reflect"
@@ -32,7 +34,8 @@ func TestDefaults(t *testing.T) {
 		Redis: Redis{
 			Connections: 10000, MaxArguments: 65536, MaxCommand: 16 * MiB, Unfinished: 256 * MiB, OutputBuffer: 64 * MiB,
 		},
-		Front: Front{Timeout: time.Minute, MaxBody: 32 * MiB},
+		Front:   Front{Timeout: time.Minute, MaxBody: 32 * MiB},
+		Cluster: Cluster{Ack: "backup", AckTimeout: 50 * time.Millisecond, Minority: "refuse"},
 	}
 	if got := Default(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -155,8 +158,12 @@ func TestEverySettingCanBeGivenInEveryWay(t *testing.T) {
 		"front.timeout": "1s", "front.max_body": "1MiB",
 		"resp": "127.0.0.1:6390", "redis.users": "/etc/coatcheck/users", "redis.connections": "3", "redis.max_arguments": "99",
 		"redis.max_command": "1MiB", "redis.unfinished": "1MiB", "redis.output_buffer": "1MiB", "redis.idle_timeout": "1m",
+		"cluster.bind": "127.0.0.1:7946", "cluster.sessions": "owner", "cluster.cluster_id": "shop", "cluster.name": "a",
+		"cluster.advertise": "127.0.0.2:7946", "cluster.peer_bind": "127.0.0.1:7947", "cluster.peer_advertise": "127.0.0.2:7947",
+		"cluster.join": "127.0.0.3:7946,db.example:7946", "cluster.expect": "3", "cluster.secret_file": "/etc/coatcheck/secret",
+		"cluster.tls_cert": "/etc/coatcheck/cert", "cluster.tls_key": "/etc/coatcheck/key", "cluster.tls_ca": "/etc/coatcheck/ca",
+		"cluster.ack": "owner", "cluster.ack_timeout": "1s", "cluster.minority": "serve",
 	}
-	companions := map[string]string{"COATCHECK_FPM": "unix:/run/fpm.sock", "COATCHECK_DOCROOT": dir}
 	for _, s := range settings {
 		text, ok := other[s.key]
 		if s.tag.Get("later") != "" {
@@ -171,12 +178,7 @@ func TestEverySettingCanBeGivenInEveryWay(t *testing.T) {
 			t.Errorf("%s: %v", s.key, err)
 			continue
 		}
-		var environ []string
-		if s.key == "http" {
-			for name, value := range companions {
-				environ = append(environ, name+"="+value)
-			}
-		}
+		environ := companions(s, dir)
 		ways := map[string]func() (Config, []string, error){
 			"file": func() (Config, []string, error) {
 				return Load(writeFile(t, s.key+` = "`+text+`"`), environ, nil)
@@ -201,6 +203,28 @@ func TestEverySettingCanBeGivenInEveryWay(t *testing.T) {
 			}
 		}
 	}
+}
+
+// companions returns variables of what the setting needs beside it.
+func companions(s setting, dir string) (environ []string) {
+	needed := map[string]string{}
+	switch {
+	case s.key == "http":
+		needed = map[string]string{"fpm": "unix:/run/fpm.sock", "docroot": dir}
+	case s.section() == "cluster":
+		needed = map[string]string{
+			"cluster.bind": "127.0.0.1:1", "cluster.sessions": "owner", "cluster.cluster_id": "x", "cluster.advertise": "127.0.0.1:1",
+			"cluster.peer_bind": "127.0.0.1:2", "cluster.secret_file": "/secret",
+		}
+		if strings.HasPrefix(s.name(), "tls_") {
+			needed["cluster.tls_cert"], needed["cluster.tls_key"], needed["cluster.tls_ca"] = "/cert", "/key", "/ca"
+		}
+	}
+	delete(needed, s.key)
+	for key, value := range needed {
+		environ = append(environ, setting{key: key}.variable()+"="+value)
+	}
+	return environ
 }
 
 func parseFlags(t *testing.T, arguments ...string) map[string]string {
@@ -355,7 +379,7 @@ func TestProblemsInAFile(t *testing.T) {
 		"whatever = {}":                    {":1: unknown key whatever = {…}", "allowed: socket"},
 		"lock = 5":                         {":1: lock = 5", "lock is a section", "lease, max_hold"},
 		"[locks]\nlease = '1s'":            {":1: unknown section [locks]", "did you mean [lock]?", ":2: unknown key locks.lease", "did you mean lock.lease?"},
-		"[cluster]":                        {":1: unknown section [cluster]", "[lock], [journal], [limits], [memory], [redis], [front]"},
+		"[clutser]":                        {":1: unknown section [clutser]", "[lock], [journal], [limits], [memory], [redis], [front], [cluster]"},
 		"[socket]\npath = '/x'":            {":1: [socket] is not a section", "write socket ="},
 		"[[lock]]":                         {":1: [[lock]] is a list", "written [lock]"},
 		"socket = /run/x":                  {":1: not valid TOML"},
@@ -444,6 +468,46 @@ func TestValidateSettingsMadeInGo(t *testing.T) {
 	}
 }
 
+func TestAClusterIsWholeOrNone(t *testing.T) {
+	whole := map[string]string{
+		"bind": "127.0.0.1:7946", "sessions": "owner", "cluster_id": "shop", "advertise": "127.0.0.1:7946",
+		"peer_bind": "127.0.0.1:7947", "secret_file": "/etc/coatcheck/secret", "join": "127.0.0.1:7946,127.0.0.2:7946",
+	}
+	load := func(change map[string]string) error {
+		settings := maps.Clone(whole)
+		maps.Copy(settings, change)
+		text := "[cluster]\n"
+		for key, value := range settings {
+			if value != "" {
+				text += fmt.Sprintf("%s = %q\n", key, value)
+			}
+		}
+		_, _, err := Load(writeFile(t, text), nil, nil)
+		return err
+	}
+	if err := load(nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ key, value, want string }{
+		{"bind", "", "cluster.bind"},
+		{"sessions", "", "must be chosen"},
+		{"sessions", "raft", "unknown word"},
+		{"cluster_id", "", "needs a name"},
+		{"cluster_id", "a b", "cannot have this name"},
+		{"advertise", "", "never guessed"},
+		{"peer_bind", "", "an address for their connections"},
+		{"secret_file", "", "no cluster starts without a secret"},
+		{"secret_file", "secret", "depends on where the daemon is started"},
+		{"tls_cert", "/cert", "give all of tls_cert, tls_key and tls_ca"},
+		{"join", "127.0.0.1", "cluster.join"},
+		{"minority", "guess", "cluster.minority"},
+	} {
+		if err := load(map[string]string{c.key: c.value}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s = %q: the error lacks %q: %v", c.key, c.value, c.want, err)
+		}
+	}
+}
+
 func TestGroups(t *testing.T) {
 	for group, want := range map[string]bool{"": true, "root": true, "0": true, "54321": true, "no such group": false, "-1": false} {
 		if got := groupExists(group); got != want {
@@ -464,8 +528,7 @@ func TestCheckJudgesTheFileAlone(t *testing.T) {
 		good: {0, good + ": ok\n"},
 		bad: {1, bad + ":1: log_level = \"loud\": unknown level; allowed: one of debug, info, warn, error\n" +
 			bad + ":2: unknown key x = 1; allowed: " + everything() + "\n"},
-		later: {1, later + ":1: unknown section [cluster]; allowed: " + everything() + "\n" +
-			later + ":2: unknown key cluster.sessions = \"quorum\"\n"},
+		later:           {1, later + ":2: cluster.sessions = \"quorum\": this version has no quorum mode; allowed: owner, or empty when there is no cluster\n"},
 		"/no/such/file": {1, "reading the configuration: open /no/such/file: no such file or directory\n"},
 	} {
 		var out strings.Builder
@@ -478,7 +541,7 @@ func TestCheckJudgesTheFileAlone(t *testing.T) {
 func TestNearest(t *testing.T) {
 	for name, want := range map[string]string{
 		"socket": "socket", "sockt": "socket", "fpm.status": "fpm_status", "fpm.timeout": "front.timeout", "log.level": "log_level",
-		"cluster.sessions": "", "": "", "x": "", long(5000): "",
+		"cluster.session": "cluster.sessions", "": "", "x": "", long(5000): "",
 	} {
 		if got := nearest(name, keys()); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/coatcheck/coatcheck/sidecar/cluster"
 	"github.com/coatcheck/coatcheck/sidecar/tenant"
 )
 
@@ -29,8 +30,34 @@ func (c *Config) rules() []rule {
 		{"socket", strings.HasPrefix(c.Socket, "@"), "an abstract socket has no permissions"},
 		{"socket_group", !groupExists(c.SocketGroup), "there is no such group on this machine"},
 		{"docroot", c.Docroot != "" && !isDirectory(c.Docroot), "there is no such directory"},
-		{"journal.key_file", c.Journal.KeyFile != "" && !filepath.IsAbs(c.Journal.KeyFile), "it depends on where the daemon is started"},
-		{"redis.users", c.Redis.Users != "" && !filepath.IsAbs(c.Redis.Users), "it depends on where the daemon is started"},
+		{"journal.key_file", relative(c.Journal.KeyFile), "it depends on where the daemon is started"},
+		{"redis.users", relative(c.Redis.Users), "it depends on where the daemon is started"},
+		{"cluster.sessions", c.Cluster.Sessions == "quorum", "this version has no quorum mode"},
+		{"cluster.sessions", !slices.Contains([]string{"", "owner", "quorum"}, c.Cluster.Sessions), "unknown word"},
+		{"cluster.cluster_id", c.Cluster.ClusterID != "" && !cluster.ValidName(c.Cluster.ClusterID), "a cluster cannot have this name"},
+		{"cluster.name", c.Cluster.Name != "" && !cluster.ValidName(c.Cluster.Name), "a host cannot have this name"},
+		{"cluster.secret_file", relative(c.Cluster.SecretFile), "it depends on where the daemon is started"},
+		{"cluster.tls_cert", relative(c.Cluster.TLSCert), "it depends on where the daemon is started"},
+		{"cluster.tls_key", relative(c.Cluster.TLSKey), "it depends on where the daemon is started"},
+		{"cluster.tls_ca", relative(c.Cluster.TLSCA), "it depends on where the daemon is started"},
+	}
+}
+
+func relative(path string) bool { return path != "" && !filepath.IsAbs(path) }
+
+// clustering returns what a cluster needs. Each setting but bind is without effect while that is empty, so one that is given is a mistake.
+func (c *Config) clustering() []rule {
+	x := c.Cluster
+	if x.Bind.IsZero() {
+		return []rule{{"cluster.bind", !reflect.DeepEqual(x, Default().Cluster), "other settings of [cluster] are given, which have no effect without it"}}
+	}
+	return []rule{
+		{"cluster.sessions", x.Sessions == "", "who decides on sessions and locks must be chosen: owner"},
+		{"cluster.cluster_id", x.ClusterID == "", "a cluster needs a name"},
+		{"cluster.advertise", x.Advertise.IsZero(), "it is never guessed: give the address at which the others reach cluster.bind"},
+		{"cluster.peer_bind", x.PeerBind.IsZero(), "the daemons need an address for their connections"},
+		{"cluster.secret_file", x.SecretFile == "", "no cluster starts without a secret; make one with: coatcheck cluster secret"},
+		{"cluster.tls_cert", (x.TLSCert == "") != (x.TLSKey == "") || (x.TLSCert == "") != (x.TLSCA == ""), "give all of tls_cert, tls_key and tls_ca, or none"},
 	}
 }
 
@@ -81,7 +108,7 @@ func (c *Config) sockets() (all []rule) {
 
 // relations are about several settings. They are looked at only when each is right by itself.
 func (c *Config) relations() []rule {
-	return append(c.sockets(), []rule{
+	return append(append(c.sockets(), c.clustering()...), []rule{
 		{"limits.unfinished", c.Limits.Unfinished < c.Limits.MaxFrame, "a message of limits.max_frame would never fit"},
 		{"limits.unread", c.Limits.Unread < c.Limits.MaxFrame, "an answer of limits.max_frame would never fit"},
 		{"limits.unread", !c.RESP.IsZero() && c.Limits.Unread < c.Redis.OutputBuffer, "a reply of redis.output_buffer would never fit"},

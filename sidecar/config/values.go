@@ -61,6 +61,10 @@ func kindOf(t reflect.Type) (kind, bool) {
 		k := newKind("a list of names and numbers of users of this machine, or empty", true, parseUIDs, UIDs.String)
 		k.list = true
 		return k, true
+	case reflect.TypeFor[List]():
+		k := newKind("a list of host:port, or empty", false, parseList, List.String)
+		k.list = true
+		return k, true
 	case reflect.TypeFor[Addr]():
 		return newKind("an address", false, parseAddr, Addr.String), true
 	}
@@ -214,6 +218,31 @@ func parseUIDs(text string) (UIDs, error) {
 		uids = append(uids, uid)
 	}
 	return uids, nil
+}
+
+// List is some addresses as host:port.
+type List []string
+
+// String writes them with commas between them.
+func (l List) String() string { return strings.Join(l, ",") }
+
+// parseList accepts addresses with commas between them.
+func parseList(text string) (List, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var list List
+	for address := range strings.SplitSeq(text, ",") {
+		a, err := parseAddr(strings.TrimSpace(address))
+		if err != nil {
+			return nil, err
+		}
+		if a.Network != "tcp" {
+			return nil, fmt.Errorf("%s is not host:port", quoted(address))
+		}
+		list = append(list, a.Address)
+	}
+	return list, nil
 }
 
 // UserID returns the number of a user, given by name or number.

@@ -32,6 +32,7 @@ type act struct {
 	fence        uint64
 	seq          int
 	weak         bool // acknowledged without a copy
+	told         bool // that it was lost
 }
 
 // register is one session as those who use it saw it. One after the other appends to it.
@@ -227,11 +228,13 @@ func (g *register) grant(s *simulation, a act) *tenure {
 		}
 	}
 	lost := 0
-	for _, c := range g.commits {
+	for i := range g.commits {
+		c := &g.commits[i]
 		if c.ended.Before(a.began) && !c.weak {
 			lost = max(lost, c.seq)
 		}
-		if c.ended.Before(a.began) && c.weak && c.seq > a.seq {
+		if c.ended.Before(a.began) && c.weak && c.seq > a.seq && !c.told {
+			c.told = true
 			s.did("lost, acknowledged without a copy")
 		}
 	}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing for building, running, testing or measuring coatcheck.
 #
-#   tools/install.sh GROUP...      groups: build run test bench docker
+#   tools/install.sh GROUP...      groups: build run test bench docker matrix
 #
 # On Debian 12 it uses apt, as root or through sudo, and takes no time when nothing is missing.
 # Elsewhere it installs nothing: it looks for each program and says exactly what is not there.
@@ -56,6 +56,9 @@ docker docker-compose     docker-compose          docker-compose
 docker debootstrap        debootstrap             debootstrap
 docker iproute2           ip                      iproute2
 docker util-linux         nsenter                 util-linux
+matrix debootstrap        debootstrap             debootstrap
+matrix iproute2           ip                      iproute2
+matrix util-linux         unshare                 util-linux
 '
 
 die() {
@@ -68,7 +71,7 @@ rows() {
     local group
     for group in "$@"; do
         awk -v group="$group" '$1 == group { found = 1; print } END { exit !found }' <<<"$TABLE" ||
-            die "no such group: $group (there are: build run test bench docker)"
+            die "no such group: $group (there are: build run test bench docker matrix)"
     done
 }
 
@@ -138,7 +141,7 @@ check_elsewhere() {
 }
 
 main() {
-    (($# > 0)) || die "usage: tools/install.sh GROUP... (groups: build run test bench docker)"
+    (($# > 0)) || die "usage: tools/install.sh GROUP... (groups: build run test bench docker matrix)"
     need_go
     local wanted
     wanted=$(rows "$@")

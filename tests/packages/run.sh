@@ -11,7 +11,8 @@
 #   COATCHECK_TEST_MODE       `stream` or `extension`: whether this PHP has loaded the extension
 #   COATCHECK_TEST_DIR        a directory for its files, removed afterwards
 #
-# A package without a suite, and a suite that runs no test, is a failure.
+# A package without a suite, and a suite that runs no test, is a failure. The file $COATCHECK_TEST_RESULTS, if named,
+# gets a line for each suite, its columns parted by tabs: package, mode, result, tests run, tests skipped, seconds.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -58,21 +59,18 @@ start_daemon() {
     die 'the daemon did not start'
 }
 
-# tests_run LOG prints how many tests ran and were not skipped, from PHPUnit's JUnit log.
-tests_run() {
-    [[ -s $1 ]] || {
-        echo 0
-        return
-    }
-    local cases skipped
-    cases=$(grep -c '<testcase ' "$1" || true)
-    skipped=$(grep -c '<skipped/>' "$1" || true)
-    echo $((cases - skipped))
+# count TAG LOG prints how many of these PHPUnit's JUnit log has; none when there is no log.
+count() { cat "$2" 2>/dev/null | grep -c "<$1[ />]" || true; }
+
+# report PACKAGE MODE RESULT RAN SKIPPED SECONDS
+report() {
+    local IFS=$'\t'
+    [[ -z ${COATCHECK_TEST_RESULTS:-} ]] || printf '%s\n' "$*" >>"$COATCHECK_TEST_RESULTS"
 }
 
 # run_suite PACKAGE MODE [PHPUNIT-OPTION...]
 run_suite() {
-    local package=$1 mode=$2 status=0 directory
+    local package=$1 mode=$2 status=0 from=$SECONDS directory
     shift 2
     directory=$work/$package-$mode
     mkdir -p "$directory"
@@ -90,14 +88,18 @@ run_suite() {
         "${php[@]}" "$phpunit" --configuration "composer/$package/phpunit.xml.dist" \
         --log-junit "$directory/junit.xml" "${options[@]}" "$@" || status=$?
     stop_daemon
-    local ran
-    ran=$(tests_run "$directory/junit.xml")
+    local skipped ran result=passed
+    skipped=$(count skipped "$directory/junit.xml")
+    ran=$(($(count testcase "$directory/junit.xml") - skipped))
     if ((status != 0)); then
         failed+=("$package ($mode)")
+        result=FAILED
     elif ((ran == 0)); then
         printf 'tests/packages: the suite of %s ran no test\n' "$package" >&2
         failed+=("$package ($mode): no test")
+        result=FAILED
     fi
+    report "$package" "$mode" "$result" "$ran" "$skipped" $((SECONDS - from))
     total=$((total + ran))
 }
 

@@ -10,6 +10,7 @@ use Coatcheck\Client\Exception\ProtocolException;
 use Coatcheck\Client\Exception\TimeoutException;
 use Coatcheck\Client\Exception\UnavailableException;
 use Coatcheck\Client\Tests\Support\BadPeer;
+use PHPUnit\Framework\Attributes\DataProvider;
 use PHPUnit\Framework\TestCase;
 
 /**
@@ -27,6 +28,7 @@ final class BadPeerTest extends TestCase
     /**
      * @dataProvider lies
      */
+    #[DataProvider('lies')]
     public function testALieClosesTheConnection(string $codec, string $lie): void
     {
         $peer = new BadPeer($this->socket, static function ($connection, int $count) use ($lie): void {
@@ -151,6 +153,7 @@ final class BadPeerTest extends TestCase
     /**
      * @dataProvider requests
      */
+    #[DataProvider('requests')]
     public function testWhatIsLostInTheMiddleIsSentAgainOnlyWhereThatDoesNoHarm(callable $ask, bool $isSentAgain): void
     {
         $peer = new BadPeer($this->socket, static function ($connection, int $count): void {

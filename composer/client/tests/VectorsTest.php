@@ -10,6 +10,7 @@ use Coatcheck\Client\Codec\MalformedMessage;
 use Coatcheck\Client\Codec\PlainCodec;
 use Coatcheck\Client\Exception\Failures;
 use Coatcheck\Client\Transport\Exchange;
+use PHPUnit\Framework\Attributes\DataProvider;
 use PHPUnit\Framework\TestCase;
 
 /**
@@ -24,6 +25,7 @@ final class VectorsTest extends TestCase
      *
      * @param array<string, mixed> $vector
      */
+    #[DataProvider('vectors')]
     public function testFrame(Codec $codec, array $vector): void
     {
         ['method' => $method, 'params' => $params] = $vector['request'];

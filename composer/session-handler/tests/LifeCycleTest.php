@@ -6,6 +6,7 @@ namespace Coatcheck\Session\Tests;
 
 use Coatcheck\Tests\Packages\Daemon;
 use Coatcheck\Tests\Packages\WebServer;
+use PHPUnit\Framework\Attributes\DataProvider;
 
 /**
  * PHP's callbacks in all their orders.
@@ -62,6 +63,7 @@ final class LifeCycleTest extends SessionTestCase
     /**
      * @dataProvider endings
      */
+    #[DataProvider('endings')]
     public function testEveryEndingWritesAndReleases(string $how): void
     {
         $this->page('end', "end-$how", ['how' => $how])->body();

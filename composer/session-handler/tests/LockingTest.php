@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Coatcheck\Session\Tests;
 
 use Coatcheck\Tests\Packages\Daemon;
+use PHPUnit\Framework\Attributes\DataProvider;
 
 /**
  * One request at a time works with a session, and none overwrites another's changes.
@@ -85,6 +86,7 @@ final class LockingTest extends SessionTestCase
     /**
      * @dataProvider failures
      */
+    #[DataProvider('failures')]
     public function testALockThatCannotBeHad(string $mode, string $answer, string $warning, string $stored): void
     {
         $this->page('start', 'contended', ['set' => 'before'])->body();

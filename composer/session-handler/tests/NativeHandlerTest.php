@@ -7,6 +7,7 @@ namespace Coatcheck\Session\Tests;
 use Coatcheck\Tests\Packages\Daemon;
 use Coatcheck\Tests\Packages\Ini;
 use Coatcheck\Tests\Packages\Page;
+use PHPUnit\Framework\Attributes\DataProvider;
 
 /**
  * This handler beside the extension's own: they share sessions and locks, and say the same.
@@ -41,6 +42,7 @@ final class NativeHandlerTest extends SessionTestCase
     /**
      * @dataProvider troubles
      */
+    #[DataProvider('troubles')]
     public function testTheyWarnAlike(string $mode): void
     {
         $holder = $this->holder('contended');

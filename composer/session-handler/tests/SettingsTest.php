@@ -7,6 +7,7 @@ namespace Coatcheck\Session\Tests;
 use Coatcheck\Client\Exception\InvalidArgumentException;
 use Coatcheck\Session\Handler;
 use Coatcheck\Session\Settings;
+use PHPUnit\Framework\Attributes\DataProvider;
 use PHPUnit\Framework\TestCase;
 
 /**
@@ -30,6 +31,7 @@ final class SettingsTest extends TestCase
     /**
      * @dataProvider goodValues
      */
+    #[DataProvider('goodValues')]
     public function testAGoodValueIsTaken(string $name, mixed $value, string $property, mixed $expected): void
     {
         self::assertSame($expected, (new Settings([$name => $value]))->$property);
@@ -54,6 +56,7 @@ final class SettingsTest extends TestCase
     /**
      * @dataProvider badValues
      */
+    #[DataProvider('badValues')]
     public function testABadValueIsRefusedByItsName(string $name, mixed $value): void
     {
         $this->expectException(InvalidArgumentException::class);

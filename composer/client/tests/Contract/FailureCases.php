@@ -8,6 +8,7 @@ use Coatcheck\Client\Exception\CoatcheckException;
 use Coatcheck\Client\Exception\InvalidArgumentException;
 use Coatcheck\Client\Exception\ProtocolException;
 use Coatcheck\Client\Exception\TooLargeException;
+use PHPUnit\Framework\Attributes\DataProvider;
 
 trait FailureCases
 {
@@ -59,6 +60,7 @@ trait FailureCases
     /**
      * @dataProvider unsendable
      */
+    #[DataProvider('unsendable')]
     public function testWhatCannotBeSentIsTheCallersFault(mixed $value): void
     {
         $this->expectException(InvalidArgumentException::class);
@@ -78,6 +80,7 @@ trait FailureCases
     /**
      * @dataProvider noCalls
      */
+    #[DataProvider('noCalls')]
     public function testAPipelineTakesCallsOnly(mixed $call): void
     {
         $this->expectException(InvalidArgumentException::class);

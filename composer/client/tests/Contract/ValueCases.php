@@ -8,6 +8,7 @@ use Coatcheck\Client\Exception\InvalidArgumentException;
 use Coatcheck\Client\Exception\RefusedException;
 use Coatcheck\Client\Exception\RequestFailed;
 use Coatcheck\Tests\Packages\Daemon;
+use PHPUnit\Framework\Attributes\DataProvider;
 
 trait ValueCases
 {
@@ -102,6 +103,7 @@ trait ValueCases
     /**
      * @dataProvider badLives
      */
+    #[DataProvider('badLives')]
     public function testALifeThatCannotBeIsRefusedHere(float $seconds): void
     {
         $this->expectException(InvalidArgumentException::class);

@@ -7,6 +7,7 @@ namespace Coatcheck\Symfony\Tests\Cache;
 use Cache\IntegrationTests\CachePoolTest;
 use Coatcheck\Symfony\Cache\CoatcheckAdapter;
 use Coatcheck\Symfony\Tests\AsksDaemon;
+use Psr\Cache\CacheItemPoolInterface;
 
 /**
  * The PSR-6 suite of php-cache.
@@ -17,15 +18,9 @@ final class PsrPoolTest extends CachePoolTest
 
     private string $name;
 
-    public function createCachePool()
+    public function createCachePool(): CacheItemPoolInterface
     {
         $this->name ??= self::freshName();
         return new CoatcheckAdapter(self::client(), $this->name);
-    }
-
-    /** For PHPUnit 12 and later, which do not read the suite's annotations. */
-    protected function setUp(): void
-    {
-        $this->setupService();
     }
 }

@@ -7,6 +7,7 @@ namespace Coatcheck\Symfony\Tests\Cache;
 use Cache\IntegrationTests\SimpleCacheTest;
 use Coatcheck\Symfony\Cache\CoatcheckAdapter;
 use Coatcheck\Symfony\Tests\AsksDaemon;
+use Psr\SimpleCache\CacheInterface;
 use Symfony\Component\Cache\Psr16Cache;
 
 /**
@@ -18,15 +19,9 @@ final class PsrSimpleCacheTest extends SimpleCacheTest
 
     private string $name;
 
-    public function createSimpleCache()
+    public function createSimpleCache(): CacheInterface
     {
         $this->name ??= self::freshName();
         return new Psr16Cache(new CoatcheckAdapter(self::client(), $this->name));
-    }
-
-    /** For PHPUnit 12 and later, which do not read the suite's annotations. */
-    protected function setUp(): void
-    {
-        $this->setupService();
     }
 }

@@ -416,6 +416,18 @@ func (c *Cluster) Forget(id string) error {
 	return nil
 }
 
+// Join meets the hosts at a gossip address, host:port, once. Those that are met are kept like all members, so it need not be done again.
+func (c *Cluster) Join(ctx context.Context, address string) error {
+	addrs, err := lookup(ctx, address)
+	if err == nil {
+		_, err = c.gossip.list.Join(addrs)
+	}
+	if err != nil {
+		return fmt.Errorf("join %s: %w", address, err)
+	}
+	return nil
+}
+
 // Leave tells the peers to take this host out of the member set, then ends gossip. Whoever has to be handed something must have it before. This host
 // keeps its own member set, so that it cannot become a majority of its own, and comes back when it is started again. An error
 // says which peers did not hear it; they will from the others. Close is to follow.

@@ -279,7 +279,7 @@ func (s *Seat) complete(v *view, tails map[int]*staged) error {
 }
 
 // Leave has other hosts take over what this host owns and returns when they have, or ctx ends. The host answers as before, and does not become a
-// member of a view again.
+// member of a view again before Return.
 func (s *Seat) Leave(ctx context.Context) error {
 	s.mu.Lock()
 	s.leaving = true
@@ -297,6 +297,14 @@ func (s *Seat) Leave(ctx context.Context) error {
 		case <-time.After(beat):
 		}
 	}
+}
+
+// Return takes back a Leave: the host may become a member of a view again.
+func (s *Seat) Return() {
+	s.mu.Lock()
+	s.leaving = false
+	s.mu.Unlock()
+	s.hurry()
 }
 
 // left says whether this host is in no view, and what it owned was taken over.

@@ -66,15 +66,20 @@ func (p *peer) describe(x *MemberStatus, now int64) {
 	x.Heard = time.Duration(now-p.sent) * time.Millisecond
 }
 
-// Ready returns nil when this host has its place: it is a member of a view by which it may decide, and serves all that it owns, or it
-// has an owner to send each command to. Else it says what is missing.
+// Ready returns nil when this host has its place: it is a member of a view by which it may decide, or it hears a majority of the hosts
+// and knows by their view whom to ask. Else it says what is missing.
 func (s *Seat) Ready() error {
-	v := s.view()
-	if len(v.members) == 0 {
-		return errNoView
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, now := s.view(), s.cfg.Clock()
+	placed := s.hearsMajority(now)
+	if v.has(s.self.ID, s.self.Boot) {
+		placed = now < s.permit.Load().until
 	}
-	p := s.permit.Load()
-	if v.has(s.self.ID, s.self.Boot) && s.cfg.Clock() >= p.until {
+	switch {
+	case len(v.members) == 0:
+		return errNoView
+	case !placed:
 		return &refusal{notPermitted, v.id}
 	}
 	return nil

@@ -31,6 +31,7 @@ type Config struct {
 	Metrics prometheus.Gatherer
 	Ready   func() error                              // nil when the daemon serves
 	Status  func(context.Context) (wire.Pairs, error) // what server.status answers
+	Members func(context.Context) (wire.Pairs, error) // what cluster.members answers; nil: there is no cluster
 	Log     *slog.Logger
 }
 
@@ -50,6 +51,7 @@ func New(cfg Config) http.Handler {
 	mux.HandleFunc("GET /v1/status", p.status)
 	mux.HandleFunc("GET /v1/locks", p.locks)
 	mux.HandleFunc("GET /v1/sessions", p.sessions)
+	mux.HandleFunc("GET /v1/members", p.members)
 	return local(mux)
 }
 
@@ -90,6 +92,15 @@ func (p *pages) ready(w http.ResponseWriter, _ *http.Request) {
 func (p *pages) status(w http.ResponseWriter, r *http.Request) {
 	status, err := p.cfg.Status(r.Context())
 	p.answer(w, status, err)
+}
+
+func (p *pages) members(w http.ResponseWriter, r *http.Request) {
+	if p.cfg.Members == nil {
+		http.Error(w, "this daemon is alone: cluster.bind is not set", http.StatusNotFound)
+		return
+	}
+	members, err := p.cfg.Members(r.Context())
+	p.answer(w, members, err)
 }
 
 func (p *pages) locks(w http.ResponseWriter, r *http.Request) {

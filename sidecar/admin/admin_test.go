@@ -116,6 +116,23 @@ func TestMetricsAndStatus(t *testing.T) {
 	}
 }
 
+func TestMembers(t *testing.T) {
+	d := newDesk(t)
+	if code, body := d.get("GET", "/v1/members"); code != 404 || !strings.Contains(body, "alone") {
+		t.Errorf("members of a daemon that is alone: %d %s", code, body)
+	}
+	d.h = New(Config{Metrics: prometheus.NewRegistry(), Members: func(context.Context) (wire.Pairs, error) {
+		return wire.Pairs{{Key: "cluster", Value: "shop"}, {Key: "members", Value: []wire.Pairs{{{Key: "alive", Value: true}}}}}, d.statusE
+	}})
+	if code, body := d.get("GET", "/v1/members"); code != 200 || strings.TrimSpace(body) != `{"cluster":"shop","members":[{"alive":true}]}` {
+		t.Errorf("members: %d %s", code, body)
+	}
+	d.statusE = errors.New("it cannot be told")
+	if code, _ := d.get("GET", "/v1/members"); code != 503 {
+		t.Errorf("members that cannot be told: %d", code)
+	}
+}
+
 func TestAFailureIsNotAnEmptyList(t *testing.T) {
 	d := newDesk(t)
 	d.statusE = arbiter.ErrUnreachable

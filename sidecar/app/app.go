@@ -72,7 +72,7 @@ func Start(cfg config.Config, version string, log *slog.Logger) (*App, error) {
 	}
 	steps := []func() error{
 		a.inherit, a.startMetrics, a.startStore, a.startTenants, a.startPool, a.openSockets, a.startAdmin, a.startHousekeeping, a.startSockets,
-		a.loadJournal, a.takeSeat, a.startRESP, a.startFront, a.disinherit,
+		a.loadJournal, a.takeSeat, a.startRESP, a.startFront, a.disinherit, a.tellReady,
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -80,9 +80,13 @@ func Start(cfg config.Config, version string, log *slog.Logger) (*App, error) {
 			return nil, err
 		}
 	}
-	log.Info("ready", "version", version, "socket", cfg.Socket, "resp", cfg.RESP.String(), "admin", cfg.Admin.String(), "http", cfg.HTTP.String())
-	a.notify(daemon.SdNotifyReady)
 	return a, nil
+}
+
+// serves says that the daemon serves.
+func (a *App) serves(state string) {
+	a.log.Info("ready", "version", a.version, "socket", a.cfg.Socket, "resp", a.cfg.RESP.String(), "admin", a.cfg.Admin.String(), "http", a.cfg.HTTP.String())
+	a.notify(state)
 }
 
 // Failed delivers the error of a part that ended by itself. The daemon should stop then.
@@ -281,7 +285,8 @@ func (a *App) openSockets() error {
 		s, err := phpsock.Listen(phpsock.Config{
 			Path: path, File: file, Listener: a.inherited.take(path), Tenant: a.tenants.Of(name), Connections: all,
 			MaxFrame: int(a.cfg.Limits.MaxFrame), Timeout: a.cfg.Limits.MessageTimeout, Version: a.version, Log: a.log, Metrics: metrics,
-			Status: func(ctx context.Context) (wire.Pairs, error) { return a.status(ctx, name) },
+			Status:  func(ctx context.Context) (wire.Pairs, error) { return a.status(ctx, name) },
+			Cluster: a.operable(),
 		}, a.locker)
 		if err != nil {
 			return err
@@ -358,7 +363,7 @@ func (a *App) startAdmin() error {
 		return nil
 	}
 	server := admin.Server(admin.New(admin.Config{
-		Arbiter: a.arbiter, Metrics: a.registry, Ready: a.ready, Status: a.statusOfAll, Log: a.log,
+		Arbiter: a.arbiter, Metrics: a.registry, Ready: a.ready, Status: a.statusOfAll, Members: a.members(), Log: a.log,
 	}), a.log)
 	return a.serveHTTP("admin", a.cfg.Admin, server)
 }

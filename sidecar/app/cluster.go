@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
 	"github.com/coatcheck/coatcheck/sidecar/cluster"
@@ -16,10 +20,17 @@ import (
 
 // hosts is this daemon's place among the others.
 type hosts struct {
+	id      string // of the cluster
 	cluster *cluster.Cluster
 	seat    *owner.Seat
 	arbiter *owner.Arbiter
-	left    bool // the others have taken over
+	left    bool // the others have taken over, on the way down
+
+	moving chan struct{} // holds one join or leave of an operator
+	away   atomic.Bool   // an operator has this host own nothing
+
+	mu     sync.Mutex
+	ending bool // the daemon stops, so the host does not come back; guarded by mu
 }
 
 // Names in the data directory.
@@ -30,6 +41,9 @@ const (
 
 // lookAgain is how often who watches a key looks at it although no change was told: a wake-up from another host may be lost.
 const lookAgain = time.Second
+
+// systemdPatience is how long systemd is to wait for another sign while this host waits for the others.
+const systemdPatience = 30 * time.Second
 
 // meetHosts makes this daemon known to the others of its cluster. It decides nothing and asks nobody before takeSeat.
 func (a *App) meetHosts(state *store.Store, keeper arbiter.Keeper) error {
@@ -56,9 +70,11 @@ func (a *App) meetHosts(state *store.Store, keeper arbiter.Keeper) error {
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}
-	a.hosts = &hosts{cluster: c, seat: seat, arbiter: owner.NewArbiter(seat, owner.Routing{
-		Store: state, Log: a.log, Metrics: owner.NewRoutingMetrics(a.registry),
-	})}
+	a.hosts = &hosts{
+		id: cfg.ClusterID, cluster: c, seat: seat, moving: make(chan struct{}, 1),
+		arbiter: owner.NewArbiter(seat, owner.Routing{Store: state, Log: a.log, Metrics: owner.NewRoutingMetrics(a.registry)}),
+	}
+	a.registry.MustRegister(a.hosts.gauges()...)
 	a.onStop("cluster", a.partHosts)
 	return nil
 }
@@ -93,11 +109,59 @@ func (a *App) takeSeat() error {
 	a.onStop("seat", func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), a.cfg.DrainTimeout)
 		defer cancel()
-		err := a.hosts.seat.Leave(ctx)
-		a.hosts.left = err == nil
-		return err
+		return a.hosts.vacate(ctx)
 	})
 	return nil
+}
+
+// vacate has the others take over for good.
+func (h *hosts) vacate(ctx context.Context) error {
+	h.mu.Lock()
+	h.ending = true
+	h.mu.Unlock()
+	err := h.seat.Leave(ctx)
+	h.left = err == nil
+	return err
+}
+
+// tellReady says that the daemon serves, once it does: one that is alone does now, another when it has its place among the others.
+// Start does not wait for that, for the others may have to be started yet.
+func (a *App) tellReady() error {
+	if a.hosts == nil {
+		a.serves(daemon.SdNotifyReady)
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if a.awaitPlace(ctx) == nil {
+			a.serves(daemon.SdNotifyReady + "\nSTATUS=serves")
+		}
+	}()
+	a.onStop("waiting for the other hosts", func() error {
+		cancel()
+		<-done
+		return nil
+	})
+	return nil
+}
+
+// awaitPlace returns nil when this host has its place. Meanwhile it asks systemd for more patience: it is the other hosts that take their time.
+func (a *App) awaitPlace(ctx context.Context) error {
+	for told := false; ctx.Err() == nil; told = true {
+		once, cancel := context.WithTimeout(ctx, lookAgain)
+		err := a.hosts.seat.WaitReady(once)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if !told {
+			a.log.Info("waiting for the other hosts", "error", err)
+		}
+		a.notify(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d\nSTATUS=waiting for the other hosts: %v", systemdPatience.Microseconds(), err))
+	}
+	return ctx.Err()
 }
 
 // partHosts ends what goes on between this host and the others. It stays in the member set if its copies may be needed:

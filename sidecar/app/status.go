@@ -21,7 +21,7 @@ func (a *App) status(ctx context.Context, name string) (wire.Pairs, error) {
 	}
 	status := append(a.identity(), counts...)
 	if name == config.DefaultTenant {
-		status = append(status, a.poolIfAny(ctx)...)
+		status = append(append(status, a.poolIfAny(ctx)...), a.clusterIfAny()...)
 	}
 	return status, nil
 }
@@ -33,7 +33,7 @@ func (a *App) statusOfAll(ctx context.Context) (wire.Pairs, error) {
 		return nil, err
 	}
 	status := append(a.identity(), counts...)
-	status = append(status, a.poolIfAny(ctx)...)
+	status = append(append(status, a.poolIfAny(ctx)...), a.clusterIfAny()...)
 	all := a.tenants.All()
 	if len(all) < 2 {
 		return status, nil
@@ -50,10 +50,21 @@ func (a *App) statusOfAll(ctx context.Context) (wire.Pairs, error) {
 }
 
 func (a *App) identity() wire.Pairs {
-	return wire.Pairs{
+	identity := wire.Pairs{
 		{Key: "version", Value: a.version},
 		{Key: "uptime_ms", Value: time.Since(a.started).Milliseconds()},
 	}
+	if a.hosts != nil {
+		identity = append(identity, wire.Pair{Key: "counted", Value: "on this host, copies included"})
+	}
+	return identity
+}
+
+func (a *App) clusterIfAny() wire.Pairs {
+	if a.hosts == nil {
+		return nil
+	}
+	return wire.Pairs{{Key: "cluster", Value: a.hosts.summary()}}
 }
 
 // count tells what a tenant has on this host, copies included, or all with the empty name.

@@ -59,6 +59,8 @@ const (
 	invalidID     = "invalid_id"     // no session can have this id
 	ambiguous     = "ambiguous"      // more than one session is meant
 	severalOwners = "several_owners" // the keys of one step have different owners
+	noCluster     = "no_cluster"     // this daemon is alone
+	notOperator   = "not_operator"   // only root and the daemon's user may
 )
 
 // refusal is the error of a refused command.

@@ -50,6 +50,12 @@ var handlers = [wire.Unknown]handler{
 	wire.ServerSessions:   {serve: (*conn).serverSessions, when: untilClosed},
 	wire.ServerEndRequest: {serve: (*conn).endRequest, when: always, ends: true},
 
+	wire.ClusterMembers: {serve: (*conn).clusterMembers, when: always},
+	wire.ClusterJoin:    {serve: (*conn).clusterJoin},
+	wire.ClusterLeave:   {serve: (*conn).clusterLeave},
+	wire.ClusterForget:  {serve: (*conn).clusterForget, when: untilClosed},
+	wire.ClusterReload:  {serve: (*conn).clusterReload, when: always},
+
 	wire.SessionOpen:         {serve: (*conn).sessionOpen},
 	wire.SessionCommit:       {serve: (*conn).sessionCommit, when: untilClosed, ends: true},
 	wire.SessionRelease:      {serve: (*conn).sessionRelease, when: untilClosed, ends: true},

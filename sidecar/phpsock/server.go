@@ -33,7 +33,9 @@ type Config struct {
 	Timeout     time.Duration  // of hello, and of a message that was begun
 	Version     string         // of the daemon, told to clients
 	// Status answers server.status, for the tenant. It may take its time.
-	Status  func(context.Context) (wire.Pairs, error)
+	Status func(context.Context) (wire.Pairs, error)
+	// Cluster is this host's place in a cluster; nil: there are no others.
+	Cluster Cluster
 	Log     *slog.Logger
 	Metrics *Metrics
 }

@@ -11,6 +11,11 @@ const (
 	ServerLocks
 	ServerSessions
 	ServerEndRequest
+	ClusterMembers
+	ClusterJoin
+	ClusterLeave
+	ClusterForget
+	ClusterReload
 	SessionOpen
 	SessionCommit
 	SessionRelease
@@ -55,6 +60,12 @@ var methods = [Unknown + 1]struct {
 	ServerLocks:      {"server.locks", params(pLimit)},
 	ServerSessions:   {"server.sessions", params(pID, pLimit)},
 	ServerEndRequest: {"server.end_request", 0},
+
+	ClusterMembers: {"cluster.members", 0},
+	ClusterJoin:    {"cluster.join", params(pAddress)},
+	ClusterLeave:   {"cluster.leave", 0},
+	ClusterForget:  {"cluster.forget", params(pID, pForce)},
+	ClusterReload:  {"cluster.reload", 0},
 
 	SessionOpen:         {"session.open", params(pID, pPrefix, pToken, pLease, pWait, pPolicy, pScript)},
 	SessionCommit:       {"session.commit", params(pID, pPrefix, pToken, pFence, pData, pTouch, pTTL, pRelease)},

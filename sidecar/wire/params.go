@@ -12,7 +12,7 @@ import (
 type Params struct {
 	given set
 
-	Key    []byte   // key, id or name
+	Key    []byte   // key, id, name or address
 	Keys   [][]byte // at most MaxKeys
 	Bucket []byte
 	Prefix []byte // of keys or names; in session.* the keyspace
@@ -28,9 +28,9 @@ type Params struct {
 
 	Lease, Wait, TTL, Timeout int64 // milliseconds
 
-	Fence, Version, Cursor                              int64
-	Delta, Floor, Count, Limit, PID                     int64
-	NX, XX, KeepTTL, Get, Bound, Shared, Touch, Release bool
+	Fence, Version, Cursor                                     int64
+	Delta, Floor, Count, Limit, PID                            int64
+	NX, XX, KeepTTL, Get, Bound, Shared, Touch, Release, Force bool
 }
 
 const (
@@ -81,6 +81,8 @@ const (
 	pShared
 	pTouch
 	pRelease
+	pAddress
+	pForce
 	paramCount
 )
 
@@ -146,6 +148,8 @@ var fields = [paramCount]field{
 	pShared:  {name: "shared", flag: func(p *Params) *bool { return &p.Shared }},
 	pTouch:   {name: "touch", flag: func(p *Params) *bool { return &p.Touch }},
 	pRelease: {name: "release", flag: func(p *Params) *bool { return &p.Release }},
+	pAddress: {name: "address", bytes: func(p *Params) *[]byte { return &p.Key }, min: 1, max: maxWord},
+	pForce:   {name: "force", flag: func(p *Params) *bool { return &p.Force }},
 }
 
 var paramByName = func() map[string]param {

@@ -93,7 +93,7 @@ func newStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "status",
 		Short:   "Show how the daemon and its php-fpm pool are",
-		Long:    "Show how the daemon is: sessions, locks, waiters, connections, and the busy and idle workers of the php-fpm pool when the daemon was given its address (--fpm).",
+		Long:    "Show how the daemon is: sessions, locks, waiters, connections, the busy and idle workers of the php-fpm pool when the daemon was given its address (--fpm), and its cluster in a line.",
 		Example: "  coatcheck status --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -119,6 +119,10 @@ func printStatus(w io.Writer, status map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(status)) {
 		switch v := status[key].(type) {
 		case map[string]any:
+			if key == "cluster" {
+				fmt.Fprintf(w, "%-14s %s\n", key, clusterLine(v))
+				continue
+			}
 			for _, sub := range slices.Sorted(maps.Keys(v)) {
 				fmt.Fprintf(w, "%-14s %v\n", key+"."+sub, v[sub])
 			}

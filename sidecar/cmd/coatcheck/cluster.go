@@ -11,11 +11,12 @@ import (
 func newCluster() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "cluster",
-		Short:   "Set up a cluster of hosts",
-		Example: "  coatcheck cluster secret",
+		Short:   "Set up and change a cluster of hosts",
+		Long:    `Set up and change a cluster of hosts. What asks the running daemon is for root and the daemon's own user alone.`,
+		Example: "  coatcheck cluster secret\n  coatcheck cluster leave",
 		RunE:    help,
 	}
-	cmd.AddCommand(newClusterSecret())
+	cmd.AddCommand(newClusterSecret(), newRotateSecret(), newClusterReload(), newClusterJoin(), newClusterLeave(), newClusterForget())
 	return cmd
 }
 

@@ -42,6 +42,6 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.AddCommand(newServe(), newCheckConfig(), newPing(), newStatus(),
-		newKV(), newLock(), newLocks(), newSessions(), newJournal(), newRedisUser(), newCluster(), newTLS(), newExitCodes())
+		newKV(), newLock(), newLocks(), newSessions(), newJournal(), newRedisUser(), newMembers(), newCluster(), newTLS(), newExitCodes())
 	return root
 }

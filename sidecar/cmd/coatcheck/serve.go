@@ -23,7 +23,7 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the daemon until SIGTERM or SIGINT",
-		Long: `Run the daemon until SIGTERM or SIGINT.
+		Long: `Run the daemon until SIGTERM or SIGINT. On SIGHUP it reads the secrets and certificates of its cluster again.
 
 Settings come from --config, then from COATCHECK_* variables, then from flags; each
 overrides the ones before it. docs/config.md lists them all.`,
@@ -41,6 +41,9 @@ overrides the ones before it. docs/config.md lists them all.`,
 func serve(cmd *cobra.Command, file string, given map[string]string) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	hangUp := make(chan os.Signal, 1) // from the beginning: it ends whoever does not want it
+	signal.Notify(hangUp, syscall.SIGHUP)
+	defer signal.Stop(hangUp)
 	cfg, warnings, err := config.Load(file, os.Environ(), given)
 	if err != nil {
 		return failed(err)
@@ -54,12 +57,16 @@ func serve(cmd *cobra.Command, file string, given map[string]string) error {
 		return failed(err)
 	}
 	defer a.Stop()
-	select {
-	case <-ctx.Done():
-		log.Info("shutting down", "drain_timeout", cfg.DrainTimeout)
-		return nil
-	case err := <-a.Failed():
-		return failed(fmt.Errorf("a part of the daemon failed: %w", err))
+	for {
+		select {
+		case <-ctx.Done():
+			log.Info("shutting down", "drain_timeout", cfg.DrainTimeout)
+			return nil
+		case err := <-a.Failed():
+			return failed(fmt.Errorf("a part of the daemon failed: %w", err))
+		case <-hangUp:
+			a.Reload()
+		}
 	}
 }
 

@@ -101,10 +101,11 @@ type copyWait struct {
 	shard  int
 	stream *stream // nil: there is no runner-up
 	ticket uint64
+	made   int64 // when the change had been made, ms
 }
 
 func (s *Seat) copyWait(shard int) copyWait {
-	w := copyWait{shard: shard, stream: s.copying[shard].Load()}
+	w := copyWait{shard: shard, stream: s.copying[shard].Load(), made: s.cfg.Clock()}
 	if w.stream != nil {
 		w.ticket = w.stream.wait(shard)
 	}
@@ -112,51 +113,65 @@ func (s *Seat) copyWait(shard int) copyWait {
 }
 
 // waitCopy returns nil when the change that was made in view v is at the runner-up, or was handed over with the shard, or, after
-// the time for this is up, if this host may still decide on the shard.
+// the time for this is up, if this host may still decide on the shard, as a majority says that was asked after the change was made. For who is cut off
+// from all others is for a while the last to know, and what it acknowledged would be lost.
 func (s *Seat) waitCopy(ctx context.Context, v *view, w copyWait) error {
-	if w.stream == nil {
-		return s.degrade(ctx, v, w, degradedNoRunnerUp)
-	}
-	if done, _, _ := w.stream.has(w.shard, w.ticket); done && s.uninterrupted(v, w.shard) {
+	if done, _, _ := w.progress(); done && s.uninterrupted(v, w.shard) {
 		return nil
 	}
 	patience := time.NewTimer(s.cfg.AckTimeout)
 	defer patience.Stop()
 	limit := time.NewTimer(s.cfg.AckTimeout + heardFor)
 	defer limit.Stop()
-	late := false
+	late := w.stream == nil
 	for {
 		changed := s.viewChanged()
-		done, progress, told := w.stream.has(w.shard, w.ticket)
+		done, why, told := w.progress()
 		if s.wasHanded(v, w.shard) {
 			return nil
 		}
 		if !s.uninterrupted(v, w.shard) {
 			return errOvertaken
 		}
-		if done {
+		if done || late && s.degrade(ctx, v, w, why) == nil {
 			return nil
-		}
-		if late {
-			why := degradedTimeout
-			if progress != whole {
-				why = degradedNoCopy
-			}
-			if s.degrade(ctx, v, w, why) == nil {
-				return nil
-			}
 		}
 		select {
 		case <-told:
 		case <-changed:
 		case <-patience.C:
 			late = true
+			s.askAgain()
+			patience.Reset(lookAgain)
 		case <-limit.C:
 			return errUncopied
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// lookAgain is how often who waits for a majority looks.
+const lookAgain = 10 * time.Millisecond
+
+// askAgain has the others asked for their views soon.
+func (s *Seat) askAgain() {
+	select {
+	case s.doubt <- struct{}{}:
+	default:
+	}
+}
+
+// progress says whether the change is at the runner-up, why not, and what is closed when this changes.
+func (w copyWait) progress() (done bool, why string, told <-chan struct{}) {
+	if w.stream == nil {
+		return false, degradedNoRunnerUp, nil
+	}
+	done, progress, told := w.stream.has(w.shard, w.ticket)
+	if progress == whole {
+		return done, degradedTimeout, told
+	}
+	return done, degradedNoCopy, told
 }
 
 // wasHanded says whether another host took the shard over from here, after view v.
@@ -169,10 +184,10 @@ func (s *Seat) wasHanded(v *view, shard int) bool {
 // uninterrupted says whether what was decided on a shard in view v is still in the shard: no other host's copy has replaced it.
 func (s *Seat) uninterrupted(v *view, shard int) bool { return s.since[shard].Load() <= v.id.Epoch }
 
-// degrade acknowledges a change without a copy, if this host may still decide on the shard.
+// degrade acknowledges a change without a copy, if this host may still decide on the shard, and could when the change had been made.
 func (s *Seat) degrade(ctx context.Context, v *view, w copyWait, why string) error {
 	p := s.permit.Load()
-	if s.served[w.shard].Load() != p.view.id.Epoch || s.cfg.Clock() >= p.until || !s.uninterrupted(v, w.shard) {
+	if s.served[w.shard].Load() != p.view.id.Epoch || s.cfg.Clock() >= p.until || p.asked <= w.made || !s.uninterrupted(v, w.shard) {
 		return errUncopied
 	}
 	s.m.degraded.WithLabelValues(why).Inc()

@@ -22,6 +22,8 @@
 //   - No two hosts decide on a shard at the same time, unless two hosts are all there are and Config.ServeMinority is set, or members of the
 //     member set are unknown to each other.
 //   - What was acknowledged with a copy is kept when one host dies.
+//   - What was acknowledged without one was decided by a host that a majority still followed afterwards: who is cut off acknowledges no change of
+//     a session or lock.
 //   - An error that wraps arbiter.ErrNotDecided: nothing was done.
 //
 // # Does not guarantee

@@ -3,6 +3,7 @@ package owner
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 )
@@ -48,8 +49,11 @@ type peer struct {
 	pushing bool  // the view is on its way to it
 }
 
-// maxAsking bounds the questions to a host that does not answer: as many as can be of use.
-const maxAsking = int(heardFor/beat) + 1
+// How many questions there are to a host that does not answer, at most: as many as can be of use, and before one more is asked out of turn.
+const (
+	maxAsking   = int(heardFor/beat) + 1
+	maxDoubting = 2
+)
 
 // heard says whether an answer of the peer counts.
 func (p *peer) heard(now int64) bool { return p.sent > 0 && now-p.sent < heardFor.Milliseconds() }
@@ -58,20 +62,24 @@ func (p *peer) heard(now int64) bool { return p.sent > 0 && now-p.sent < heardFo
 func (s *Seat) beats() {
 	t := time.NewTicker(beat)
 	defer t.Stop()
+	most := maxAsking
 	for {
-		s.askAll()
+		s.askAll(most)
+		most = maxAsking
 		select {
 		case <-s.life.Done():
 			return
 		case <-s.kick:
+		case <-s.doubt:
+			most = maxDoubting
 		case <-t.C:
 			s.judge()
 		}
 	}
 }
 
-// askAll sends a heartbeat to each host of the member set.
-func (s *Seat) askAll() {
+// askAll sends a heartbeat to each host of the member set that has fewer than most to answer.
+func (s *Seat) askAll(most int) {
 	members := s.members()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +89,7 @@ func (s *Seat) askAll() {
 			p = &peer{state: state{view: noView}}
 			s.peers[m.ID] = p
 		}
-		if p.asking < maxAsking {
+		if p.asking < most {
 			p.asking++
 			s.running.Go(func() { s.heartbeat(m.ID, p) })
 		}
@@ -265,6 +273,9 @@ func (s *Seat) renewPermission() {
 		}
 		real, enough := s.majority()
 		next.until, next.alone = until(enough), until(real) <= now
+		if next.asked = next.until - heardFor.Milliseconds(); enough == 1 {
+			next.asked = math.MaxInt64
+		}
 	}
 	before := s.permit.Swap(next)
 	permitted := next.until > now

@@ -279,6 +279,40 @@ func TestAMinorityRefuses(t *testing.T) {
 	})
 }
 
+// A host that was cut off has permission for a while, but who takes over will not have what it changes then.
+func TestAHostThatIsCutOffAcknowledgesNoChange(t *testing.T) {
+	inMemory(t, 3, func(t *testing.T, w *world) {
+		w.fill(64)
+		s := w.hosts[0].seat
+		v := s.view()
+		w.cutOff(w.hosts[0], true)
+		// What was on its way when the cut came may still be answered.
+		time.Sleep(w.delay)
+		var writes sync.WaitGroup
+		for i := range 64 {
+			key := fmt.Sprint(i)
+			if v.owner(store.ShardOfKey([]byte(key))) != s.self.ID {
+				continue
+			}
+			c := &store.Command{Op: store.OpSessionCommit, Space: space, Key: []byte(key), Value: []byte("lost"), TTL: time.Hour.Milliseconds()}
+			writes.Go(func() {
+				if r, err := s.decide(context.Background(), v.id, c, store.ShardOfKey(c.Key)); !errors.Is(err, arbiter.ErrUnreachable) {
+					t.Errorf("a host alone answered a write with %+v, %v", r, err)
+				}
+			})
+		}
+		writes.Wait()
+		if n := w.events["degraded"]; n > 0 {
+			t.Errorf("%d were acknowledged without a copy", n)
+		}
+		time.Sleep(5 * time.Second)
+		w.full(w.hosts[1], 64)
+		w.cutOff(w.hosts[0], false)
+		w.settle(30 * time.Second)
+		w.full(w.hosts[0], 64)
+	})
+}
+
 func TestOneOfTwoServesAloneIfItShould(t *testing.T) {
 	for _, serve := range []bool{false, true} {
 		inWorld(t, 2, 1, func(c *Config) { c.ServeMinority = serve }, func(t *testing.T, w *world) {

@@ -83,6 +83,7 @@ type Seat struct {
 	turn    chan struct{} // holds one who changes the view
 	install chan struct{} // holds one who changes copies that are claimed
 	kick    chan struct{} // receives when a heartbeat should not wait
+	doubt   chan struct{} // receives when somebody waits for a majority to answer again
 	started int64         // ms
 	life    context.Context
 	stop    context.CancelFunc
@@ -110,6 +111,7 @@ type Seat struct {
 type permission struct {
 	view  *view
 	until int64 // ms by the clock
+	asked int64 // ms: all that was decided before was decided rightfully, for a majority that was asked then had not moved on
 	alone bool  // not by a majority
 }
 
@@ -138,7 +140,7 @@ func New(cfg Config) (*Seat, error) {
 	}
 	s := &Seat{
 		cfg: cfg, self: cfg.Peers.Self(), m: cfg.Metrics, says: newSays(cfg.Log, cfg.Clock),
-		turn: make(chan struct{}, 1), install: make(chan struct{}, 1), kick: make(chan struct{}, 1),
+		turn: make(chan struct{}, 1), install: make(chan struct{}, 1), kick: make(chan struct{}, 1), doubt: make(chan struct{}, 1),
 		started: cfg.Clock(), known: v.id.Epoch == 0, claims: claims,
 		peers: make(map[string]*peer), streams: make(map[string]*stream), inbound: make(map[string]*inbound), handouts: make(map[string]*handout),
 	}

@@ -39,14 +39,14 @@ func (g *team) separate() {
 			need(t, fmt.Sprintf("network namespaces cannot be had: %s: %v: %s", strings.Join(command, " "), err, out))
 		}
 	}
-	in(bridge, "ip", "link", "add", "br", "type", "bridge")
-	in(bridge, "ip", "link", "set", "br", "up")
+	in(bridge, "ip", "link", "add", "switch0", "type", "bridge")
+	in(bridge, "ip", "link", "set", "switch0", "up")
 	for _, h := range g.hosts {
 		h.apart = g.namespace(h.String())
 		h.address = fmt.Sprintf("10.77.0.%d", h.index+1)
 		port := fmt.Sprintf("port%d", h.index)
 		in(bridge, "ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", fmt.Sprint(h.apart.pid()))
-		in(bridge, "ip", "link", "set", port, "master", "br", "up")
+		in(bridge, "ip", "link", "set", port, "master", "switch0", "up")
 		in(h.apart, "ip", "link", "set", "lo", "up")
 		in(h.apart, "ip", "address", "add", h.address+"/24", "dev", "eth0")
 		in(h.apart, "ip", "link", "set", "eth0", "up")

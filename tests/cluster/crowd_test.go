@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/coatcheck/coatcheck/sidecar/client"
 	"github.com/coatcheck/coatcheck/sidecar/wire"
 )
@@ -54,6 +56,8 @@ type visit struct {
 type session struct {
 	id    string
 	hosts []*host // on which its clients are
+	owner *host   // that decided it when it was made
+	byPHP bool    // the clients are requests to php-fpm
 
 	mu     sync.Mutex
 	visits []visit // in the order in which they ended; guarded by mu
@@ -64,6 +68,7 @@ type crowd struct {
 	t        *testing.T
 	team     *team
 	began    time.Time
+	base     time.Duration // began by the clock that all processes share
 	sessions []*session
 	finish   context.CancelFunc
 	clients  sync.WaitGroup
@@ -73,7 +78,7 @@ type crowd struct {
 // invite starts the clients of sessions. think is how long each stays away between two visits, on average.
 func (g *team) invite(sessions []*session, think time.Duration) *crowd {
 	ctx, finish := context.WithCancel(context.Background())
-	c := &crowd{t: g.t, team: g, began: time.Now(), sessions: sessions, finish: finish}
+	c := &crowd{t: g.t, team: g, began: time.Now(), base: monotonic(), sessions: sessions, finish: finish}
 	for i, s := range sessions {
 		for _, h := range s.hosts {
 			random := mrand.New(mrand.NewPCG(theStage.seed, uint64(100*i+h.index)))
@@ -85,11 +90,21 @@ func (g *team) invite(sessions []*session, think time.Duration) *crowd {
 	return c
 }
 
-// sessions makes sessions with clients on hosts.
+// sessions makes sessions with clients on hosts. Nothing else may go on meanwhile.
 func (g *team) sessions(n int, hosts ...*host) []*session {
 	made := make([]*session, n)
 	for i := range made {
-		made[i] = &session{id: randomHex(), hosts: hosts}
+		id := randomHex()
+		made[i] = &session{id: id, hosts: hosts, owner: g.ownerOf(id)}
+	}
+	return made
+}
+
+// phpSessions makes sessions whose clients are requests to the php-fpm of hosts.
+func (g *team) phpSessions(n int, hosts ...*host) []*session {
+	made := g.sessions(n, hosts...)
+	for _, s := range made {
+		s.byPHP = true
 	}
 	return made
 }
@@ -98,6 +113,15 @@ func randomHex() string {
 	b := make([]byte, 16)
 	rand.Read(b)
 	return hex.EncodeToString(b)
+}
+
+// monotonic returns the time of CLOCK_MONOTONIC, as PHP's hrtime does.
+func monotonic() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		panic(err) // every kernel has this clock
+	}
+	return time.Duration(now.Nano())
 }
 
 // leave has all clients finish their visits and go.
@@ -183,7 +207,7 @@ func (v *visitor) visitUntil(ctx context.Context, random *mrand.Rand, think time
 			return
 		case <-pause.C:
 		}
-		one := v.visit(time.Duration(random.IntN(4)) * time.Millisecond)
+		one := v.count(time.Duration(random.IntN(4)) * time.Millisecond)
 		one.over = v.crowd.now()
 		v.session.mu.Lock()
 		v.session.visits = append(v.session.visits, one)
@@ -204,6 +228,16 @@ func (v *visitor) hangUp() {
 		v.conn.Close()
 		v.conn = nil
 	}
+}
+
+func (v *visitor) count(stay time.Duration) visit {
+	if !v.session.byPHP {
+		return v.visit(stay)
+	}
+	called := v.crowd.now()
+	one := v.host.see(v.session.id, v.crowd.base)
+	one.called = called
+	return one
 }
 
 // answerWithin is how long a client waits for an answer, beyond the wait for a lock: longer than the extension does.

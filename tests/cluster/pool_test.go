@@ -30,7 +30,8 @@ func (h *host) startPool() {
 	ini, conf := filepath.Join(h.dir, "php.ini"), filepath.Join(h.dir, "fpm.conf")
 	g.write(ini, strings.Join([]string{
 		"extension=" + theStage.extension, "session.save_handler=coatcheck", `session.save_path="unix://` + h.socket() + `"`,
-		"coatcheck.socket=" + h.socket(), "coatcheck.lock_failure=fail", "auto_prepend_file=" + filepath.Join(theStage.scripts, "prepend.php"),
+		"coatcheck.socket=" + h.socket(), "coatcheck.lock_failure=fail", fmt.Sprint("coatcheck.lock_lease=", lease.Seconds()), "coatcheck.lock_wait=5",
+		"auto_prepend_file=" + filepath.Join(theStage.scripts, "prepend.php"),
 		"output_buffering=On", "error_reporting=E_ALL", "display_errors=On", "html_errors=Off", "log_errors=Off",
 		"session.gc_probability=0", "memory_limit=256M", "opcache.enable=Off",
 	}, "\n")+"\n", 0o644)
@@ -115,20 +116,20 @@ func (p page) String() string {
 	return fmt.Sprintf("status %d: %s", p.status, p.body[:min(len(p.body), 600)])
 }
 
-// see counts by PHP once, and tells it as a visit. Its times are of the one clock that all processes share.
-func (h *host) see(session string) visit {
+// see counts by PHP once. Times are since base, by the one clock that all processes share. PHP is told no fence; the time of the
+// grant has the same order.
+func (h *host) see(session string, base time.Duration) visit {
 	p := h.get(session, "cluster_count.php")
-	one := visit{host: h.index, what: stored, why: p.String()}
-	one.called = time.Duration(p.number("called_ns"))
-	one.granted, one.storing = time.Duration(p.number("granted_ns")), time.Duration(p.number("storing_ns"))
-	one.over = time.Duration(p.number("over_ns"))
-	one.wrote = int(p.number("n"))
-	one.read = one.wrote - 1
-	if p.ok() {
-		one.why = ""
-		return one
+	one := visit{host: h.index, what: stored}
+	if p.facts["started"] == true {
+		one.granted, one.storing = time.Duration(p.number("granted_ns"))-base, time.Duration(p.number("storing_ns"))-base
+		one.fence = int64(one.granted)
+		one.wrote = int(p.number("n"))
+		one.read = one.wrote - 1
 	}
-	one.what = p.trouble()
+	if !p.ok() {
+		one.what, one.why = p.trouble(), p.String()
+	}
 	return one
 }
 

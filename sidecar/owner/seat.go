@@ -87,7 +87,7 @@ type Seat struct {
 	started int64         // ms
 	life    context.Context
 	stop    context.CancelFunc
-	running sync.WaitGroup
+	running crew
 
 	mu         sync.Mutex
 	peers      map[string]*peer      // guarded by mu

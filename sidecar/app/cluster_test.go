@@ -330,6 +330,49 @@ func TestAHostWithoutAMajorityIsNotReady(t *testing.T) {
 	}
 }
 
+// setUp is the block of settings in docs/cluster.md.
+var setUp = regexp.MustCompile(`(?m)^    \[cluster\]\n(?:    .+\n)+`)
+
+// TestTheSetUpOfTheManualWorks: three hosts, word for word but for the addresses and the path of the secret.
+func TestTheSetUpOfTheManualWorks(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/cluster.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := setUp.FindString(string(page))
+	if lines := strings.Count(block, "\n"); lines == 0 || lines > 10 {
+		t.Fatalf("the settings in docs/cluster.md have %d lines, and promise no more than ten", lines)
+	}
+	o := newTown(t, true)
+	own := o.cfgs // where they may be
+	for i := range o.cfgs {
+		text := block
+		for n, cfg := range own {
+			from := fmt.Sprintf("10.0.0.%d", n+1)
+			if n == 0 { // each host has its own in that place, in all lines but join
+				host, join, _ := strings.Cut(text, "join =")
+				host = strings.ReplaceAll(host, from+":7946", own[i].Cluster.Bind.Address)
+				text = strings.ReplaceAll(host, from+":7947", own[i].Cluster.PeerBind.Address) + "join =" + join
+			}
+			text = strings.ReplaceAll(text, from+":7946", cfg.Cluster.Bind.Address)
+		}
+		text = strings.ReplaceAll(text, "/etc/coatcheck/cluster.secret", own[i].Cluster.SecretFile)
+		file := filepath.Join(filepath.Dir(own[i].Socket), "coatcheck.toml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, warnings, err := config.Load(file, nil, map[string]string{"socket": own[i].Socket, "data": own[i].Data})
+		if err != nil || len(warnings) > 0 {
+			t.Fatalf("%v %v\n%s", err, warnings, text)
+		}
+		o.cfgs[i] = cfg
+	}
+	o.startAll()
+	ask(t, dial(t, o.cfgs[0]), "kv.set", "key", "key0", "value", "v")
+	o.everyHostSees(1, "v")
+}
+
 // refuses fails the test unless a method is refused for a reason.
 func refuses(t *testing.T, c *client.Client, reason, method string, params ...any) {
 	t.Helper()

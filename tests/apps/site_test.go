@@ -84,7 +84,7 @@ func (s *site) startDaemon() {
 		env = append(env, fmt.Sprintf("COATCHECK_SOCKET_GROUP=%d", w.gid))
 	}
 	s.daemon = start(s.t, filepath.Join(s.dir, "daemon.log"), env,
-		theStage.daemon, "serve", "--socket", s.socket, "--data", filepath.Join(s.dir, "data"))
+		theStage.daemon, "serve", "--socket", s.socket, "--data", filepath.Join(s.dir, "data"), "--admin", "unix:"+s.adminSocket())
 	eventually(s.t, 10*time.Second, "the daemon answers", func() (bool, string) {
 		out, err := exec.Command(theStage.daemon, "ping", "--socket", s.socket).CombinedOutput()
 		return err == nil, string(out) + tail(s.daemon.log)
@@ -104,6 +104,8 @@ func (s *site) startPool() {
 		return err == nil, fmt.Sprint(err, "\n", tail(s.pool.log))
 	})
 }
+
+func (s *site) adminSocket() string { return filepath.Join(s.dir, "admin.sock") }
 
 func (s *site) fpmAddress() string { return "unix:" + filepath.Join(s.dir, "fpm.sock") }
 

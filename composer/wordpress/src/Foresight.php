@@ -103,9 +103,8 @@ final class Foresight
     private function look(): void
     {
         $raw = $this->spaces->shared()->readPlain((string) $this->page);
-        $record = $raw === null ? null : @unserialize($raw, ['allowed_classes' => false]);
         $requests = [];
-        foreach (is_array($record) ? $record : [] as $space => [$generations, $groups]) {
+        foreach ($raw === null ? [] : self::parse($raw) as $space => [$generations, $groups]) {
             $this->remembered[$space] = $groups;
             $names = self::names($groups);
             $reading = $names === [] ? null : $this->spaces->get((string) $space)->readingBy($generations, $names);
@@ -135,6 +134,16 @@ final class Foresight
             }
         }
         $this->spaces->shared()->writePlain((string) $this->page, serialize($record), self::LIFE_MS);
+    }
+
+    /** @return array<array-key, array{string, array<array-key, array<array-key, true>>}> what is well-formed of it */
+    private static function parse(string $raw): array
+    {
+        $record = @unserialize($raw, ['allowed_classes' => false]);
+        return array_filter(is_array($record) ? $record : [], static fn ($of) => is_array($of)
+            && is_string($of[0] ?? null)
+            && is_array($of[1] ?? null)
+            && array_filter($of[1], 'is_array') === $of[1]);
     }
 
     /**

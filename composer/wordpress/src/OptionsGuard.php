@@ -192,7 +192,7 @@ final class OptionsGuard
                 return $map;
             }
             if ($current === null) { // flushed: whoever needs it reads the database
-                return $map;
+                return $name->key === self::ALL ? $map : array_diff_key($map, $changed);
             }
             $theirs = self::map($current);
             if ($theirs === null) { // someone reads the database, perhaps since before our change

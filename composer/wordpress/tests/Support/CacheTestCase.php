@@ -21,6 +21,7 @@ abstract class CacheTestCase extends TestCase
     protected string $prefix;
     protected string $stateDirectory;
     protected string $socket;
+    protected float $timeoutSeconds = 5.0;
 
     /** Of the cache that was made last. */
     protected CountingTransport $transport;
@@ -51,7 +52,7 @@ abstract class CacheTestCase extends TestCase
 
     protected function client(): Client
     {
-        return Client::connect($this->socket, ['timeout' => 2.0]);
+        return Client::connect($this->socket, ['timeout' => $this->timeoutSeconds]);
     }
 
     /** Whatever the function logs does not reach the suite's own output. @return list<string> the lines */

@@ -74,12 +74,13 @@ final class SimpleCache implements CacheInterface
 
     /**
      * @param iterable<string> $keys
-     * @return array<array-key, mixed>
+     * @return iterable<string, mixed> an array, unless a key is one such as "12", which an array would make an integer
      */
     public function getMultiple($keys, $default = null): iterable
     {
         $stored = $this->ask(fn () => $this->bucket->mget(CacheKey::checkAll($keys)));
-        return array_map(fn (?string $value) => $this->read($value, $default), $stored);
+        $values = array_map(fn (?string $value) => $this->read($value, $default), $stored);
+        return array_filter(array_keys($values), is_int(...)) === [] ? $values : self::underStrings($values);
     }
 
     /**
@@ -130,6 +131,17 @@ final class SimpleCache implements CacheInterface
     public function increment(string $key, int $by = 1, ?float $ttlIfNewSeconds = null): int
     {
         return $this->ask(fn () => $this->bucket->incrBy(CacheKey::check($key), $by, $ttlIfNewSeconds));
+    }
+
+    /**
+     * @param array<array-key, mixed> $values
+     * @return \Generator<string, mixed>
+     */
+    private static function underStrings(array $values): \Generator
+    {
+        foreach ($values as $key => $value) {
+            yield (string) $key => $value;
+        }
     }
 
     /** What cannot be read back, because its class or its bytes are gone, is a miss. */

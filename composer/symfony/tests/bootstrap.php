@@ -16,5 +16,12 @@ if (is_string($symfony = getenv('COATCHECK_TEST_AUTOLOAD')) && $symfony !== '') 
         require_once "Symfony/Component/$component/autoload.php";
     }
     require_once 'Symfony/Bundle/FrameworkBundle/autoload.php';
+    // What Composer brings along and Debian's autoload.php files do not, for Symfony 6.4 and later: the runtime API
+    // that the container asks, and the class without a proper name that holds an item with its metadata.
+    foreach (['Composer/InstalledVersions.php', 'Symfony/Component/Cache/Traits/ValueWrapper.php'] as $file) {
+        if (is_string($path = stream_resolve_include_path($file))) {
+            require_once $path;
+        }
+    }
 }
 require_once 'Cache/IntegrationTests/autoload.php';

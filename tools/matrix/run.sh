@@ -21,6 +21,7 @@ readonly PACKAGES=(
     php-cli php-cgi php-mbstring php-xml php-msgpack phpunit
     php-psr-simple-cache php-cache-integration-tests php-laravel-framework
     php-symfony-framework-bundle php-symfony-lock php-symfony-console
+    composer # for Composer\InstalledVersions, which the container of Symfony asks
     php-dev libmsgpack-c-dev gcc libc6-dev make autoconf pkg-config
 )
 

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -41,13 +43,18 @@ and SHARDS how many of the 256 it owns. The last line is about this host.`,
 func printMembers(w io.Writer, cluster row) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tID\tADDRESS\tALIVE\tREADY\tIN VIEW\tEPOCH\tCLOCK\tHEARD\tSHARDS")
-	for _, m := range cluster.rows("members") {
+	members := cluster.rows("members")
+	slices.SortStableFunc(members, func(a, b row) int { return strings.Compare(a.text("name"), b.text("name")) })
+	for _, m := range members {
 		inView := word(m.flag("in_view"))
 		if m.flag("cold") {
 			inView = "without copies"
 		}
 		heard := "never"
-		if m["heard_ms"] != nil {
+		switch {
+		case m.text("id") == cluster.text("node"):
+			heard = "-"
+		case m["heard_ms"] != nil:
 			heard = duration(m.number("heard_ms")) + " ago"
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%d\n", shown(m.text("name")), m.text("id"), m.text("address"),

@@ -41,7 +41,7 @@ func (g *team) part(h *host, n int) (p parted) {
 func TestAnOwnerIsKilled(t *testing.T) {
 	t.Parallel()
 	random := chance(t)
-	g := form(t, plan{})
+	g := form(t, plan{php: theStage.missing == ""})
 	for round := range either(1, 6) {
 		victim := g.hosts[random.IntN(len(g.hosts))]
 		for _, keep := range []bool{true, false} {
@@ -58,6 +58,9 @@ func (g *team) strike(name string, victim *host, keep bool) {
 	rest := g.but(victim)
 	p := g.part(victim, 8)
 	everywhere := g.sessions(8, g.hosts...)
+	if g.plan.php {
+		everywhere = append(everywhere, g.phpSessions(3, g.hosts...)...)
+	}
 	c := g.invite(append(append(everywhere, p.of...), p.others...), thinking)
 	c.awaitAll()
 	allowed := int(victim.degraded())

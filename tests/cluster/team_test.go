@@ -39,6 +39,9 @@ type plan struct {
 	absent   int    // so many of the last hosts are not started
 	settings string // more lines of [cluster]
 
+	// own returns more lines of [cluster] that are a host's alone; nil: there are none
+	own func(h *host) string
+
 	// peerAdvertise returns what a host tells the others in the place of its address for peers; nil: nothing
 	peerAdvertise func(h *host) string
 }
@@ -62,7 +65,7 @@ func form(t *testing.T, p plan) *team {
 	t.Cleanup(g.end)
 	g.write(g.secret(), "a secret of a test, which is long enough\n", 0o600)
 	for i := range p.size {
-		h := &host{team: g, index: i, dir: filepath.Join(g.dir, strconv.Itoa(i)), counted: make(map[string]float64)}
+		h := &host{team: g, index: i, name: fmt.Sprintf("host%d", i), dir: filepath.Join(g.dir, strconv.Itoa(i)), counted: make(map[string]float64)}
 		h.address = fmt.Sprintf("127.%d.%d.%d", 64+os.Getpid()%128, n, i+1)
 		g.hosts = append(g.hosts, h)
 		if err := os.Mkdir(h.dir, 0o755); err != nil {
@@ -118,6 +121,7 @@ func (g *team) end() {
 type host struct {
 	team    *team
 	index   int
+	name    string
 	dir     string
 	address string
 	apart   *process // keeps its network namespace; nil: it has none
@@ -155,7 +159,7 @@ func (h *host) settings() string {
 	}
 	set("drain_timeout", "10s")
 	b.WriteString("[cluster]\n")
-	set("name", fmt.Sprintf("host%d", h.index))
+	set("name", h.name)
 	set("sessions", "owner")
 	set("expect", len(h.team.hosts))
 	set("bind", h.gossip())
@@ -174,7 +178,11 @@ func (h *host) settings() string {
 	}
 	set("cluster_id", "town")
 	set("secret_file", h.team.secret())
-	return b.String() + h.team.plan.settings
+	b.WriteString(h.team.plan.settings)
+	if f := h.team.plan.own; f != nil {
+		b.WriteString(f(h))
+	}
+	return b.String()
 }
 
 // start starts the daemon and does not wait for it.
@@ -187,6 +195,16 @@ func (h *host) start() {
 	var err error
 	if h.daemon, err = start(h.log(), command[0], command[1:]...); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// mustRun fails the test when the daemon has ended by itself.
+func (h *host) mustRun(t testing.TB) {
+	t.Helper()
+	select {
+	case <-h.daemon.ended:
+		t.Fatalf("%s ended: %s", h, tail(h.log()))
+	default:
 	}
 }
 
@@ -352,6 +370,7 @@ func (g *team) awaitOneView(hosts ...*host) time.Duration {
 		var seen []string
 		good, epoch, shards := true, -1.0, 0.0
 		for _, h := range hosts {
+			h.mustRun(g.t)
 			m, err := h.metrics()
 			if err != nil {
 				return false, err.Error() + "\n" + tail(h.log())

@@ -4,10 +4,10 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test build ext lint fmt bench chaos test-matrix docker-test clean
+.PHONY: help run test build ext lint fmt bench chaos chaos-cluster test-matrix docker-test clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## Install what is missing, build, and serve the demo on http://127.0.0.1:8131
 	tools/install.sh build run
@@ -42,6 +42,9 @@ bench: ## Measure against phpredis, Redis, memcached and files, and print ratios
 chaos: ## Kill the daemon 200 times, and strike PHP 5,000 times; nothing acknowledged may be lost (4 minutes)
 	CRASH_ROUNDS=200 $(GO) test -count=1 -timeout 30m -v -run NothingAcknowledged ./tests/crash
 	CHAOS_ROUNDS=5000 $(GO) test -count=1 -timeout 30m -v -run ChaosOfPHPProcesses ./tests/e2e
+
+chaos-cluster: ## Kill, stop, cut off and slow down hosts of real clusters, with all that they saw judged; CLUSTER_SEED repeats a run (needs root; 20 minutes)
+	CLUSTER_LONG=1 $(GO) test -count=1 -timeout 60m -v ./tests/cluster
 
 test-matrix: ## Repeat the package suites on PHP 8.4 with newer Laravel, Symfony and PHPUnit, in debootstrap roots (needs root; 30 minutes)
 	tools/matrix/run.sh

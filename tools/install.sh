@@ -44,6 +44,9 @@ test   php-cache-integration-tests  -             the tests of PSR-6 and PSR-16
 test   php-symfony-framework-bundle  -            Symfony with its cache, its sessions and its container
 test   php-symfony-lock       -                  the locks of Symfony
 test   php-symfony-console    -                  the console of Symfony
+test   iproute2           ip                      iproute2, for hosts in network namespaces
+test   iptables           iptables                iptables, to cut them off from each other
+test   util-linux         nsenter                 util-linux
 bench  php8.2-fpm         php-fpm                 php-fpm of the same PHP
 bench  php-redis          -                       the PHP extension redis
 bench  php-memcached      -                       the PHP extension memcached

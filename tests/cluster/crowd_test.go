@@ -65,7 +65,7 @@ type session struct {
 
 // crowd is clients that count in sessions, one of each session on each of its hosts.
 type crowd struct {
-	t        *testing.T
+	t        testing.TB
 	team     *team
 	began    time.Time
 	base     time.Duration // began by the clock that all processes share

@@ -45,7 +45,7 @@ func (c *crowd) judge(ask *host, allowed int, struck ...*host) {
 }
 
 // read returns what is stored, as soon as a host can tell.
-func (s *session) read(t *testing.T, h *host) (n int) {
+func (s *session) read(t testing.TB, h *host) (n int) {
 	t.Helper()
 	eventually(t, patience, "the session can be read", func() (bool, string) {
 		answer, err := h.ask("session.open", pairs("id", s.id))

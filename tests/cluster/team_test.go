@@ -24,7 +24,7 @@ import (
 
 // team is the hosts of one cluster.
 type team struct {
-	t     *testing.T
+	t     testing.TB
 	dir   string
 	plan  plan
 	hosts []*host
@@ -36,6 +36,7 @@ type plan struct {
 	apart    bool   // each host is in a network namespace of its own
 	php      bool   // each host has a php-fpm pool
 	memory   bool   // no data directories
+	alone    bool   // the only host is in no cluster
 	absent   int    // so many of the last hosts are not started
 	settings string // more lines of [cluster]
 
@@ -49,7 +50,7 @@ type plan struct {
 var teams atomic.Int64
 
 // form starts a team, which ends with the test, and waits until it serves.
-func form(t *testing.T, p plan) *team {
+func form(t testing.TB, p plan) *team {
 	t.Helper()
 	if p.php {
 		need(t, theStage.missing)
@@ -77,6 +78,10 @@ func form(t *testing.T, p plan) *team {
 	}
 	for _, h := range g.hosts[:p.size-p.absent] {
 		h.start()
+	}
+	if p.alone {
+		g.hosts[0].awaitReady()
+		return g
 	}
 	g.awaitOneView(g.hosts[:p.size-p.absent]...)
 	if p.php {
@@ -158,6 +163,9 @@ func (h *host) settings() string {
 		set("data", h.data())
 	}
 	set("drain_timeout", "10s")
+	if h.team.plan.alone {
+		return b.String()
+	}
 	b.WriteString("[cluster]\n")
 	set("name", h.name)
 	set("sessions", "owner")
@@ -206,6 +214,16 @@ func (h *host) mustRun(t testing.TB) {
 		t.Fatalf("%s ended: %s", h, tail(h.log()))
 	default:
 	}
+}
+
+// awaitReady waits until a daemon that is in no cluster serves.
+func (h *host) awaitReady() {
+	h.team.t.Helper()
+	eventually(h.team.t, patience, "the daemon serves", func() (bool, string) {
+		h.mustRun(h.team.t)
+		_, err := h.ask("session.exists", pairs("id", "probe"))
+		return err == nil, fmt.Sprint(err)
+	})
 }
 
 // kill ends the daemon as kill -9 does.

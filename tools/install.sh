@@ -44,6 +44,10 @@ test   php-cache-integration-tests  -             the tests of PSR-6 and PSR-16
 test   php-symfony-framework-bundle  -            Symfony with its cache, its sessions and its container
 test   php-symfony-lock       -                  the locks of Symfony
 test   php-symfony-console    -                  the console of Symfony
+test   wordpress          -                       WordPress 6.1, for its object cache
+test   wordpress-theme-twentytwentythree  -       its theme
+test   mariadb-server-core  mariadbd              the database server of WordPress, without a service
+test   php-mysql          -                       the PHP extension mysqli
 test   iproute2           ip                      iproute2, for hosts in network namespaces
 test   iptables           iptables                iptables, to cut them off from each other
 test   util-linux         nsenter                 util-linux

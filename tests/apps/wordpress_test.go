@@ -21,6 +21,7 @@ import (
 
 const (
 	wordpressCore    = "/usr/share/wordpress"
+	wordpressHost    = "site.test"
 	wordpressTheme   = "twentytwentythree"
 	frontPageTripMax = 3
 )
@@ -94,7 +95,16 @@ func TestWordPressFlushOfOneSiteTouchesNoOtherSiteOfTheNetwork(t *testing.T) {
 // wordpress is a site on which WordPress runs.
 type wordpress struct {
 	*site
+	address string // of the front; the site's name has no port, because sites of a network must not
 	content string // wp-content
+}
+
+func (w *wordpress) visitor() *visitor {
+	v := w.site.visitor()
+	v.client.Transport = &http.Transport{MaxIdleConnsPerHost: 64, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", w.address)
+	}}
+	return v
 }
 
 // database is a MariaDB of the test's own.
@@ -160,6 +170,7 @@ func openWordPress(t *testing.T, db database, name string, extension bool) *word
 		app: "wordpress", extension: extension, workers: 8,
 		env: map[string]string{"WORDPRESS_DATABASE": name, "WORDPRESS_DATABASE_SOCKET": db.socket},
 	})}
+	w.address, w.front.URL = w.front.Listener.Addr().String(), "http://"+wordpressHost
 	public := filepath.Join(w.app, "public")
 	w.content = filepath.Join(public, "wp-content")
 	for from, to := range map[string]string{
@@ -199,7 +210,7 @@ func copyTree(t *testing.T, from, to string) {
 func (w *wordpress) php(args ...string) string {
 	w.t.Helper()
 	cmd := exec.Command("php", args...)
-	cmd.Env = append(os.Environ(), "COATCHECK_SOCKET="+w.socket, "WORDPRESS_HOST="+w.host())
+	cmd.Env = append(os.Environ(), "COATCHECK_SOCKET="+w.socket, "WORDPRESS_HOST="+wordpressHost)
 	for name, value := range w.plan.env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
@@ -209,8 +220,6 @@ func (w *wordpress) php(args ...string) string {
 	}
 	return string(out)
 }
-
-func (w *wordpress) host() string { return strings.TrimPrefix(w.front.URL, "http://") }
 
 func (w *wordpress) install() {
 	w.t.Helper()

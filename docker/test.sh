@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds both images, runs compose and checks that 20 of 20 parallel requests are kept.
+# Builds the images, runs compose for one host and for a cluster of three, and checks that 20 of 20 parallel requests are kept,
+# in the cluster by whichever hosts, and when one of them was killed.
 #
 # With a Docker engine at hand it uses that and the public base images (or GO_IMAGE, PHP_IMAGE).
 # With COATCHECK_DOCKER_TEST=1, as root on Debian, and no engine, it starts an engine of its own
@@ -13,7 +14,7 @@ readonly project=coatcheck-test
 readonly cache=$PWD/run/docker
 readonly go_default=golang:1.26-bookworm php_default=php:8.2-fpm-bookworm
 
-work='' engine_pid='' namespace_pid='' started=''
+work='' engine_pid='' namespace_pid='' started='' compose_file=''
 inside=() # how to run a command where the published port can be reached
 
 say() { printf 'docker test: %s\n' "$1"; }
@@ -31,10 +32,25 @@ skip() {
 # compose is given the project's name, so that nothing of another project is touched.
 compose() {
     if docker compose version >/dev/null 2>&1; then
-        docker compose -p "$project" -f docker/compose.yaml "$@"
+        docker compose -p "$project" -f "$compose_file" "$@"
     else
-        docker-compose -p "$project" -f docker/compose.yaml "$@"
+        docker-compose -p "$project" -f "$compose_file" "$@"
     fi
+}
+
+# up FILE starts what a compose file describes, down ends it.
+up() {
+    compose_file=$1
+    say "starting $compose_file"
+    started=1
+    compose up --no-build -d
+    compose ps
+}
+
+down() {
+    [[ -n $started ]] || return 0
+    compose down --volumes --timeout 5 >/dev/null 2>&1 || true
+    started=''
 }
 
 stop() {
@@ -53,7 +69,7 @@ stop_engine() {
 
 clean_up() {
     trap '' INT TERM
-    [[ -z $started ]] || compose down --volumes --timeout 5 >/dev/null 2>&1 || true
+    down
     stop_engine
     stop "$namespace_pid"
     [[ -z $work ]] || rm -rf "$work"
@@ -115,6 +131,8 @@ build() {
         -f docker/Dockerfile -t coatcheck .
     say 'building the php-fpm image'
     docker build "$@" --build-arg "PHP_IMAGE=$PHP_IMAGE" -f docker/php-fpm.Dockerfile -t coatcheck-php-fpm .
+    say "building the image of the cluster's front"
+    docker build "$@" --build-arg "PHP_IMAGE=$PHP_IMAGE" -f docker/front.Dockerfile -t coatcheck-front .
 }
 
 # use_own_engine builds in this machine's network, then goes on in a network of its own, because
@@ -149,18 +167,57 @@ use_engine_at_hand() {
     build
 }
 
-run_and_check() {
-    say 'starting compose'
-    started=1
-    compose up --no-build -d
-    compose ps
+# check_demo has the demo asked for 20 of 20.
+check_demo() {
     "${inside[@]}" php docker/check.php http://127.0.0.1:8131 || {
         compose logs --tail 30
-        die 'the demo does not answer as it should'
+        die "the demo of $compose_file does not answer as it should"
     }
+}
+
+check_one_host() {
+    up docker/compose.yaml
+    check_demo
     [[ $(docker inspect -f '{{.State.Health.Status}}' "$(compose ps -q coatcheck)") == healthy ]] ||
         die 'the daemon is up, but its health check does not say healthy'
-    say 'passed'
+    down
+}
+
+# serving HOST... says how many of the 256 shards the hosts serve together.
+serving() {
+    local host sum=0 one
+    for host; do
+        one=$(compose exec -T "$host" coatcheck members --json 2>/dev/null | grep -o '"serving":[0-9]*') || one=:0
+        sum=$((sum + ${one#*:}))
+    done
+    printf '%s\n' "$sum"
+}
+
+# await_all HOST... waits until the hosts serve all shards.
+await_all() {
+    local end=$((SECONDS + 60))
+    until (($(serving "$@") == 256)); do
+        if ((SECONDS >= end)); then
+            compose exec -T "$1" coatcheck members || true
+            compose logs --tail 30
+            die "$* do not serve all shards"
+        fi
+        sleep 0.5
+    done
+}
+
+check_cluster() {
+    up docker/compose.cluster.yaml
+    await_all coatcheck-1 coatcheck-2 coatcheck-3
+    check_demo
+    local pools
+    pools=$(compose logs front | grep -o 'served by [0-9.]*:9000' | sort -u | wc -l)
+    ((pools == 3)) || die "the front took turns with $pools pools, not three"
+    say 'killing one of the three hosts'
+    compose kill coatcheck-3 php-fpm-3
+    await_all coatcheck-1 coatcheck-2
+    check_demo
+    down
 }
 
 trap clean_up EXIT
@@ -174,4 +231,6 @@ elif ((EUID != 0)); then
 else
     use_own_engine
 fi
-run_and_check
+check_one_host
+check_cluster
+say 'passed'

@@ -7,6 +7,7 @@
 # that ran, tests skipped, seconds. Fails when a suite failed.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
+trap 'exit 130' INT TERM # it is the first process of its namespace, which no signal ends unless it says so
 
 results=$1
 shift

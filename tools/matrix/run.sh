@@ -147,6 +147,7 @@ main() {
     mkdir -p "$cache"
     work=$(mktemp -d "${TMPDIR:-/tmp}/coatcheck-matrix.XXXXXX")
     trap 'rm -rf "$work"' EXIT
+    trap 'exit 130' INT TERM
 
     local root failed=''
     for root in "${roots[@]}"; do

@@ -45,6 +45,8 @@ test   php-symfony-framework-bundle  -            Symfony with its cache, its se
 test   php-symfony-lock       -                  the locks of Symfony
 test   php-symfony-console    -                  the console of Symfony
 test   wordpress          -                       WordPress 6.1, for its object cache
+test   php8.2             -                       what WordPress wants of PHP, or it takes an Apache module
+test   mini-httpd         -                       what WordPress wants of a web server, or it takes Apache; it is not started
 test   wordpress-theme-twentytwentythree  -       its theme
 test   mariadb-server-core  mariadbd              the database server of WordPress, without a service
 test   php-mysql          -                       the PHP extension mysqli

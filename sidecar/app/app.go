@@ -72,7 +72,7 @@ func Start(cfg config.Config, version string, log *slog.Logger) (*App, error) {
 	}
 	steps := []func() error{
 		a.inherit, a.startMetrics, a.startStore, a.startTenants, a.startPool, a.openSockets, a.startAdmin, a.startHousekeeping, a.startSockets,
-		a.loadJournal, a.takeSeat, a.startRESP, a.startFront, a.disinherit, a.tellReady,
+		a.loadJournal, a.startRESP, a.startFront, a.disinherit, a.takeSeat, a.tellReady,
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

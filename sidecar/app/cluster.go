@@ -97,8 +97,8 @@ func (a *App) peerFrame() int {
 	return int(max(a.cfg.Limits.MaxFrame, a.cfg.Redis.MaxCommand, a.cfg.Redis.OutputBuffer)) + besides
 }
 
-// takeSeat begins to decide and to be asked, once the state is there. On the way down the others take over first, while this host's
-// clients are still served.
+// takeSeat begins to decide and to be asked, once the state is there. It comes last: on the way down the others take over first, while
+// the clients of all this host's parts are still served.
 func (a *App) takeSeat() error {
 	if a.hosts == nil {
 		return nil

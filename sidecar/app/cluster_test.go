@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -421,6 +422,58 @@ func TestWhatIsToldOfTheCluster(t *testing.T) {
 		if !strings.Contains(body, says) {
 			t.Errorf("/v1/status does not say %s: %s", says, body)
 		}
+	}
+}
+
+func TestAHostHandsOverBeforeItStopsServing(t *testing.T) {
+	t.Parallel()
+	o := newTown(t, true)
+	o.cfgs[0].RESP = config.Addr{Network: "unix", Address: filepath.Join(filepath.Dir(o.cfgs[0].Socket), "resp")}
+	o.start(0)
+	var order []string
+	for _, u := range slices.Backward(o.apps[0].undos) {
+		order = append(order, u.name)
+	}
+	for _, c := range []struct{ first, then, why string }{
+		{"seat", "drain", "clients are served while the others take over"},
+		{"seat", "resp", "those of the Redis protocol too"},
+		{"drain", "cluster", "who commits while draining asks the owners"},
+		{"socket", "cluster", "the same"},
+		{"cluster", "journal", "copies that come in are kept"},
+	} {
+		i, j := slices.Index(order, c.first), slices.Index(order, c.then)
+		if i < 0 || j < 0 || i > j {
+			t.Errorf("parts stop in the order %v; %s must stop before %s: %s", order, c.first, c.then, c.why)
+		}
+	}
+}
+
+// warned is a warning of the package owner, which keeps them seldom in a way of its own.
+var warned = regexp.MustCompile(`says\.warn\([^,]+, "([^"]+)"`)
+
+func TestTheManualExplainsTheWarningsOfOwners(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../owner/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range warned.FindAllSubmatch(source, -1) {
+			if found++; !strings.Contains(string(manual), "`"+string(m[1])+"`") {
+				t.Errorf("docs/operations.md does not explain %q of %s", m[1], file)
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("%d warnings were found", found)
 	}
 }
 

@@ -1,7 +1,7 @@
 <?php
 
 /**
- * The two functions of WordPress that the cache itself calls.
+ * The functions of WordPress that the cache, its drop-in and its commands call, as far as they need them.
  */
 
 declare(strict_types=1);
@@ -15,4 +15,20 @@ function wp_suspend_cache_addition(?bool $suspend = null): bool
 function _doing_it_wrong(string $function, string $message, string $version): void
 {
     $GLOBALS['doing_it_wrong'][] = "$function: $message";
+}
+
+function is_multisite(): bool
+{
+    return isset($GLOBALS['sites']);
+}
+
+function get_current_blog_id(): int
+{
+    return $GLOBALS['sites'][0] ?? 1;
+}
+
+/** @return list<int> */
+function get_sites(array $query): array
+{
+    return $query === ['fields' => 'ids', 'number' => 0] ? $GLOBALS['sites'] : [];
 }

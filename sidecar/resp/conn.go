@@ -148,6 +148,7 @@ func (c *conn) ready(fd uintptr) bool {
 		c.turn = c.seat
 		c.turn.Enter()
 		err = c.serveCommands()
+		c.forget()
 		c.turn.Leave()
 		if c.flush() != nil || err != nil || c.quit {
 			return true
@@ -194,6 +195,15 @@ func (c *conn) rest() {
 	}
 	c.in.buf, c.in.start, c.in.pos = nil, 0, 0
 	c.w.out, c.buffers = nil, nil
+}
+
+// forget lets go of the commands that were answered and their results. What pointed to them would keep a buffer alive that
+// the connection has given away, and which is counted no longer.
+func (c *conn) forget() {
+	c.call, c.single[0] = call{}, store.Result{}
+	clear(c.plan[:cap(c.plan)]) // also what earlier commands of the same pipeline planned
+	c.plan = c.plan[:0]
+	c.in.forget()
 }
 
 // held returns how much of the memory that all clients of the tenant share the connection takes while it is served.

@@ -288,20 +288,23 @@ func (r *reader) room(least int) []byte {
 	return r.buf[len(r.buf):cap(r.buf)]
 }
 
-// shrink gives a buffer above limit back when nothing is in it.
 // keptArguments is how many arguments a connection keeps room for between commands.
 const keptArguments = 256
 
-func (r *reader) shrink(limit int) {
-	if r.pending() {
-		return
-	}
+// forget lets go of the arguments that next returned last.
+func (r *reader) forget() {
 	if cap(r.args) > keptArguments {
-		r.ends, r.args = nil, nil
+		r.args = nil
 	}
-	if cap(r.buf) <= limit {
-		return
+	clear(r.args[:cap(r.args)])
+	if len(r.ends) == 0 && cap(r.ends) > keptArguments {
+		r.ends = nil
 	}
-	r.buf, r.start, r.pos = nil, 0, 0
-	r.ends, r.args = nil, nil
+}
+
+// shrink gives a buffer above limit back when nothing is in it.
+func (r *reader) shrink(limit int) {
+	if !r.pending() && cap(r.buf) > limit {
+		r.buf, r.start, r.pos = nil, 0, 0
+	}
 }

@@ -1,10 +1,16 @@
 package resp
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -102,4 +108,91 @@ func TestCloseEndsThoughAClientKeepsSending(t *testing.T) {
 	if err := <-sent; errors.Is(err, net.ErrClosed) {
 		t.Errorf("the client closed by itself: %v", err)
 	}
+}
+
+// client is the other end of a connection.
+type client struct {
+	net.Conn
+	t *testing.T
+	r *bufio.Reader
+}
+
+func dial(t *testing.T, path string) *client {
+	t.Helper()
+	nc, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nc.Close() })
+	nc.SetDeadline(time.Now().Add(20 * time.Second))
+	return &client{nc, t, bufio.NewReader(nc)}
+}
+
+// send sends words as one command.
+func (c *client) send(words ...string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c, encode(words...)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func encode(words ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(words))
+	for _, word := range words {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(word), word)
+	}
+	return b.String()
+}
+
+// expect reads a line that must begin so.
+func (c *client) expect(beginning string) {
+	c.t.Helper()
+	if line, err := c.r.ReadString('\n'); err != nil || !strings.HasPrefix(line, beginning) {
+		c.t.Fatalf("answered %q, %v; want %s", line, err, beginning)
+	}
+}
+
+// ends fails the test unless the server ends the connection, and returns what it said before.
+func (c *client) ends() string {
+	c.t.Helper()
+	said, err := io.ReadAll(c.r)
+	if err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		c.t.Fatalf("it was not ended: %v, after %q", err, said)
+	}
+	return string(said)
+}
+
+// TestAnIdleClientKeepsNothingOfItsLastCommand: the buffers of many clients would be more than all of them may take.
+func TestAnIdleClientKeepsNothingOfItsLastCommand(t *testing.T) {
+	s, path := serve(t)
+	defer s.Close()
+	inUse := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	const clients, size = 60, 400_000
+	value, before := strings.Repeat("v", size), inUse()
+	for i := range clients {
+		c := dial(t, path)
+		switch i % 3 {
+		case 0:
+			c.send("SET", "k", value)
+		case 1:
+			c.send("MSET", "k", value, "l", "w")
+		case 2:
+			c.send("MSET", "k", value, "l", "w")
+			c.send("SET", "l", "x") // plans less, so something of the first is left behind
+			c.expect("+OK")
+		}
+		c.expect("+OK")
+	}
+	var grown int64
+	within(t, 10*time.Second, "idle clients keep what they sent", func() bool {
+		grown = inUse() - before
+		return grown < clients*size/4
+	})
+	t.Logf("%d clients keep %d bytes", clients, grown)
 }

@@ -316,6 +316,29 @@ func TestWaitForALockThatNeverEndsDoesNotSpin(t *testing.T) {
 	}
 }
 
+// The data of a session can be large and its owner another host, which a waiter asks often.
+func TestOnlyTheLastTryOfAWaitAsksForTheData(t *testing.T) {
+	inside(t, nil, func(h *house) {
+		c := h.l.NewClient()
+		defer c.Close()
+		h.take(c, session("a"))
+		var wanted []bool
+		h.decide(func(_ context.Context, cmd *store.Command) (*answer, bool) {
+			if cmd.Op == store.OpSessionOpen && string(cmd.Token) == "b" {
+				wanted = append(wanted, cmd.WantOld)
+			}
+			return nil, false
+		})
+		b := session("b")
+		b.WantOld = true
+		<-h.wait(c, b, 5*time.Second)
+		last := len(wanted) - 1
+		if last < 10 || !wanted[last] || slices.Contains(wanted[:last], true) {
+			t.Errorf("of %d tries the data was asked for by %v", len(wanted), wanted)
+		}
+	})
+}
+
 func TestTheWaitIsLimited(t *testing.T) {
 	for _, c := range []struct{ asks, most, want time.Duration }{
 		{5 * time.Second, time.Minute, 5 * time.Second},

@@ -124,6 +124,9 @@ func (c *Client) wait(ctx context.Context, cmd *store.Command, wait time.Duratio
 	}
 	defer l.dequeue(n, w)
 
+	// Who goes on without the lock wants the data, but only at the end: a try that is not the last may come from another host.
+	want := cmd.WantOld
+	cmd.WantOld = false
 	timeUp := time.NewTimer(wait)
 	defer timeUp.Stop()
 	retry := time.NewTimer(0)
@@ -131,6 +134,7 @@ func (c *Client) wait(ctx context.Context, cmd *store.Command, wait time.Duratio
 	for backoff := minBackoff; ; {
 		select {
 		case <-timeUp.C:
+			cmd.WantOld = want
 			return c.attempt(ctx, cmd)
 		case <-c.gone:
 			return store.Result{}, ErrClosed

@@ -54,7 +54,7 @@ func (c *conn) sessionOpen(p *wire.Params, out []byte) ([]byte, error) {
 	default:
 		return out, misused(wire.SessionOpen, "policy is %q; it can be fail, unlocked or readonly", p.Policy)
 	}
-	cmd.Lease, cmd.Who = p.Lease, c.whoRuns(p.Script)
+	cmd.Lease, cmd.Who, cmd.WantOld = p.Lease, c.whoRuns(p.Script), goOn
 	who, id := cmd.Who, locker.Short(string(p.Key))
 	return c.contended(cmd, p.Wait, out, func(o outcome, out []byte) ([]byte, error) {
 		if o.Status == store.Busy {

@@ -151,7 +151,7 @@ type Command struct {
 
 	Touch, Release, KeepTTL, Shared, Bound bool
 	OneStep                                bool // a batch that may not be divided, wherever its keys are owned
-	WantOld                                bool // the old value is wanted, so it must be a string
+	WantOld                                bool // the old value is wanted, so it must be a string; of a session, also when the lock is another's, to go on without it
 	Queued                                 bool // others wait for the lock: it is granted to none but a token that has it already
 
 	packed []byte // Value, compressed

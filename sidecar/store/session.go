@@ -142,7 +142,10 @@ func (sh *shard) openSession(c *Command) Result {
 		if held {
 			r = x.hold.busy()
 		}
-		r.Fence = sh.next(c.Now) // for those who go on without the lock
+		if !c.WantOld {
+			return r
+		}
+		r.Fence = sh.next(c.Now)
 		return x.record(r, c.Now)
 	}
 	if need := sessionCost(len(c.Key), 0); x == nil && !sh.fits(c, need) {

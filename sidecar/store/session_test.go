@@ -8,7 +8,7 @@ import (
 
 // open opens a session; an empty token takes no lock.
 func (d *desk) open(id, token string, lease int64) Result {
-	return d.do(Command{Op: OpSessionOpen, Key: []byte(id), Token: []byte(token), Lease: lease, Who: &Who{PID: 7, Script: token + ".php"}})
+	return d.do(Command{Op: OpSessionOpen, Key: []byte(id), Token: []byte(token), Lease: lease, WantOld: true, Who: &Who{PID: 7, Script: token + ".php"}})
 }
 
 // commit writes a session as c says.
@@ -91,6 +91,11 @@ func TestContendedOpenTellsDataHolderAndAFence(t *testing.T) {
 	}
 	if r.Fence <= a.Fence {
 		t.Errorf("it may write with fence %d, which is before the holder's %d", r.Fence, a.Fence)
+	}
+	// Who waits asks often, maybe from another host.
+	r = d.do(Command{Op: OpSessionOpen, Key: []byte("id"), Token: []byte("c"), Lease: 1000})
+	if r.Status != Busy || r.Found || len(r.Value) > 0 || r.Holder == nil {
+		t.Errorf("the contended open of one who does not want the data: %+v", r)
 	}
 }
 

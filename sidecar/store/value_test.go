@@ -386,7 +386,7 @@ func TestFlushIsOneBucketsAndValuesOnly(t *testing.T) {
 	if n := d.do(Command{Op: OpStats}).Stats.Values; n != 500 {
 		t.Errorf("%d values are left, want the other bucket's 500", n)
 	}
-	if r := d.do(Command{Op: OpSessionOpen, Space: one, Key: []byte("sid"), Token: []byte("u"), Lease: 1}); r.Status != Busy || !r.Found {
+	if r := d.do(Command{Op: OpSessionOpen, Space: one, Key: []byte("sid"), Token: []byte("u"), Lease: 1, WantOld: true}); r.Status != Busy || !r.Found {
 		t.Errorf("the flush touched a session: %+v", r)
 	}
 	if r := d.do(Command{Op: OpLockAcquire, Space: one, Key: []byte("l"), Token: []byte("u")}); r.Status != Busy {

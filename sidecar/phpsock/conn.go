@@ -288,7 +288,15 @@ func (c *conn) serveFrames() error {
 		c.seat.Served()
 	}
 	c.keep(rest)
+	c.forget()
 	return nil
+}
+
+// forget drops what the last request points to: the buffer it came in belongs to others from now on, or to nobody, and is
+// not counted any more.
+func (c *conn) forget() {
+	c.req.Params.Forget()
+	c.cmd = store.Command{}
 }
 
 // flushInside flushes in the middle of the connection's turn, which is over while the client does not read.
@@ -310,11 +318,14 @@ func (c *conn) keep(rest []byte) {
 
 // flush writes the answers that have come together.
 func (c *conn) flush() error {
-	if c.buffers == nil || len(c.out) == 0 {
+	if c.buffers == nil {
 		return nil
 	}
-	err := c.send(c.out)
-	if cap(c.out) > keptBuffer {
+	var err error
+	if len(c.out) > 0 {
+		err = c.send(c.out)
+	}
+	if cap(c.out) > keptBuffer { // also after a notification, whose answer nobody wants
 		c.out = nil
 	}
 	c.out = c.out[:0]

@@ -269,14 +269,59 @@ func TestAFrameOfTheLimitIsServedAndOneAboveIsNot(t *testing.T) {
 	}
 }
 
+// heap returns how many bytes live on the heap, this test's own included.
+func heap() int64 {
+	var m runtime.MemStats
+	for range 3 { // a sync.Pool keeps what it has over two of them
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestAnIdleConnectionKeepsNothingOfItsLastRequest, which nobody counts any more.
+func TestAnIdleConnectionKeepsNothingOfItsLastRequest(t *testing.T) {
+	const n, size = 12, 4 << 20
+	keys := make([]string, wire.MaxKeys)
+	for i := range keys {
+		keys[i] = strings.Repeat("k", 200)
+	}
+	value := make([]byte, size)
+	for what, frames := range map[string][]byte{
+		"a large value":        wire.AppendRequest(nil, 2, "kv.set", p("key", "k", "value", value)),
+		"a value to compare":   wire.AppendRequest(nil, 2, "kv.del_if_eq", p("key", "k", "value", value)),
+		"a condition":          wire.AppendRequest(nil, 2, "kv.set", p("key", "k", "value", "v", "ifeq", value)),
+		"a request it refuses": wire.AppendRequest(nil, 2, "kv.set", p("key", "k", "value", value, "nx", true, "xx", true)),
+		"many keys":            wire.AppendRequest(nil, 2, "kv.exists", p("keys", keys)),
+		"few keys after many":  append(wire.AppendRequest(nil, 3, "kv.exists", p("keys", keys)), wire.AppendRequest(nil, 2, "kv.exists", p("keys", keys[:1]))...),
+		"a value and more":     append(wire.AppendRequest(nil, 3, "kv.set", p("key", "k", "value", value)), wire.AppendRequest(nil, 2, "server.ping", nil)...),
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := open(t, func(c *Config, _ *locker.Config) { c.MaxFrame = 16 << 20 })
+			r := h.greeted() // what the store keeps is there before
+			ask := func(r *rawConn) {
+				r.send(frames)
+				for id := uint32(0); id != 2; {
+					var err error
+					if id, _, err = r.next(); id == 0 {
+						t.Fatal(err)
+					}
+				}
+			}
+			ask(r)
+			before := heap()
+			for range n {
+				ask(h.greeted())
+			}
+			if grown := heap() - before; grown > 6<<20 {
+				t.Errorf("%d idle connections hold %d KiB", n, grown>>10)
+			}
+		})
+	}
+}
+
 func TestMemoryOfAConnectionGrowsWithWhatHasArrived(t *testing.T) {
 	h := open(t, func(c *Config, _ *locker.Config) { c.MaxFrame = 64 << 20 })
-	heap := func() uint64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
 	before := heap()
 	var held []*rawConn
 	for range 20 { // each announces 64 MiB and sends next to nothing
@@ -287,7 +332,7 @@ func TestMemoryOfAConnectionGrowsWithWhatHasArrived(t *testing.T) {
 	for _, r := range held { // the bytes have arrived when the daemon has read them all: nothing is left in the socket
 		until(t, "the daemon read it", func() bool { return unsent(r.Conn.(*net.UnixConn)) == 0 })
 	}
-	if grown := int64(heap()) - int64(before); grown > 8<<20 {
+	if grown := heap() - before; grown > 8<<20 {
 		t.Errorf("20 connections that announced 64 MiB each took %d bytes", grown)
 	}
 }

@@ -160,6 +160,19 @@ var paramByName = func() map[string]param {
 	return m
 }()
 
+// keptKeys is how long a list of keys may be for its memory to be used again.
+const keptKeys = 256
+
+// Forget drops what p points to, so that the frame's memory is free. It keeps the memory of a short list of keys.
+func (p *Params) Forget() {
+	keys := p.Keys[:cap(p.Keys)] // behind its end are the keys of earlier frames
+	if len(keys) > keptKeys {
+		keys = nil
+	}
+	clear(keys)
+	*p = Params{Keys: keys[:0]}
+}
+
 // HasValue says whether data or a value was given, be it empty.
 func (p *Params) HasValue() bool { return p.given.has(pData) || p.given.has(pValue) }
 

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -322,6 +324,37 @@ func TestTooManyKeys(t *testing.T) {
 	r, err := decode(AppendRequest(nil, 1, "kv.mget", Pairs{{"keys", keys[1:]}})[HeaderSize:])
 	if err != nil || len(r.Params.Keys) != MaxKeys {
 		t.Errorf("as many as are allowed: %d, %v", len(r.Params.Keys), err)
+	}
+}
+
+// TestForgetDropsEveryPointer, also those to the keys of an earlier and longer list.
+func TestForgetDropsEveryPointer(t *testing.T) {
+	keysOf := func(n int) Pairs { return Pairs{{Key: "keys", Value: slices.Repeat([]string{"k"}, n)}} }
+	for _, c := range []struct {
+		keys []int
+		kept bool
+	}{{[]int{200, 3}, true}, {[]int{keptKeys + 1}, false}, {[]int{MaxKeys, 1}, false}, {nil, false}} {
+		var r Request
+		for _, n := range c.keys {
+			if err := r.Decode(AppendRequest(nil, 1, "kv.mget", keysOf(n))[HeaderSize:]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.Params.Forget()
+		rest := r.Params
+		rest.Keys = nil
+		if !reflect.DeepEqual(rest, Params{}) {
+			t.Errorf("%v keys: what is left is %+v", c.keys, rest)
+		}
+		all := r.Params.Keys[:cap(r.Params.Keys)]
+		if len(r.Params.Keys) != 0 || (len(all) > 0) != c.kept {
+			t.Errorf("%v keys: room for %d is kept", c.keys, len(all))
+		}
+		for i, key := range all {
+			if key != nil {
+				t.Fatalf("%v keys: number %d is still there", c.keys, i)
+			}
+		}
 	}
 }
 

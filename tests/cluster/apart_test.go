@@ -50,7 +50,6 @@ func (g *team) separate() {
 		in(h.apart, "ip", "link", "set", "lo", "up")
 		in(h.apart, "ip", "address", "add", h.address+"/24", "dev", "eth0")
 		in(h.apart, "ip", "link", "set", "eth0", "up")
-		in(h.apart, "iptables", "-w", "-A", "INPUT", "-i", "lo", "-j", "ACCEPT")
 	}
 }
 
@@ -89,24 +88,34 @@ func (h *host) filter(rule ...string) {
 	}
 }
 
-// deafen has hosts hear nothing of others. Without the other way the cut is one-way.
-func deafen(hosts, to []*host) {
+// addresses returns those of hosts, as a rule has them. One rule for all makes a cut that is there at once: if a host were cut off from one peer after the
+// other, it might acknowledge meanwhile what it could not copy to the first.
+func addresses(hosts []*host) string {
+	var all []string
 	for _, h := range hosts {
-		for _, other := range to {
-			h.filter("-A", "INPUT", "-s", other.address, "-j", "DROP")
-		}
+		all = append(all, h.address)
+	}
+	return strings.Join(all, ",")
+}
+
+// deafen has hosts hear nothing of others.
+func deafen(hosts, others []*host) {
+	for _, h := range hosts {
+		h.filter("-A", "INPUT", "-s", addresses(others), "-j", "DROP")
 	}
 }
 
-// cut parts hosts from others.
-func cut(a, b []*host) {
-	deafen(a, b)
-	deafen(b, a)
+// mute has others hear nothing of hosts.
+func mute(hosts, others []*host) {
+	for _, h := range hosts {
+		h.filter("-A", "OUTPUT", "-d", addresses(others), "-j", "DROP")
+	}
 }
 
 // heal undoes all cuts.
 func (g *team) heal() {
 	for _, h := range g.hosts {
 		h.filter("-F", "INPUT")
+		h.filter("-F", "OUTPUT")
 	}
 }

@@ -163,11 +163,12 @@ func TestAMinorityIsCutOff(t *testing.T) {
 			at := c.now()
 			switch {
 			case !x.oneWay:
-				cut(minority, majority)
+				deafen(minority, majority)
+				mute(minority, majority)
 			case deaf:
 				deafen(minority, majority)
 			default:
-				deafen(majority, minority)
+				mute(minority, majority)
 			}
 			c.meanwhile(x.long)
 			healing := c.now()

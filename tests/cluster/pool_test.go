@@ -138,21 +138,20 @@ func (p page) trouble() outcome {
 	w := p.warning()
 	has := func(words string) bool { return strings.Contains(w, words) }
 	switch {
-	case p.status != http.StatusOK || p.facts == nil:
+	case p.status != http.StatusOK || p.facts == nil || w == "":
 		return odd
 	case has("superseded"):
 		return superseded
-	case has("another request holds"), has("about to be granted"):
+	case has("is busy"):
 		return busy
-	case has("no such socket"), has("nobody listens"), has("Connection refused"), has("connect"):
-		return away
-	case has("unreachable"), has("did not answer"), has("unknown"), has("no answer"), has("closed the connection"), has("gone"):
-		if p.facts["started"] == true {
-			return unknownCommit
-		}
-		return unknownOpen
-	case has("view"), has("majority"), has("unavailable"), has("shutting down"), has("starting"):
+	case has("view"), has("majority"), has("shutting down"), has("starting"):
 		return notDone
+	case p.facts["started"] == true: // whatever became of the daemon or the owner, the write may have been done
+		return unknownCommit
+	case has("no such socket"), has("nobody listens"), has("onnect"):
+		return away
+	case has("unknown"), has("answer"):
+		return unknownOpen
 	}
 	return odd
 }

@@ -33,7 +33,7 @@ func TestRequestsOfAVisitorMayGoToAnyHost(t *testing.T) {
 func (g *team) spray(t *testing.T, random *rand.Rand, size, requests int) {
 	t.Helper()
 	const abreast = 5
-	id, script := randomHex(), fmt.Sprintf("cluster_count.php?size=%d", size)
+	id, script := randomHex(), fmt.Sprintf("cluster_count.php?ini[coatcheck.lock_wait]=60&size=%d", size)
 	hosts := make(chan *host)
 	var clients sync.WaitGroup
 	for range abreast {

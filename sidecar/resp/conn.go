@@ -172,7 +172,7 @@ func (c *conn) pause() error {
 	c.seat.Idle()
 	held := c.held()
 	if c.in.pending() {
-		held = max(0, cap(c.in.buf)-firstBuffer) + c.multi.size()
+		held = c.above(firstBuffer)
 		if c.began.IsZero() {
 			c.began = time.Now()
 		}
@@ -207,7 +207,10 @@ func (c *conn) forget() {
 }
 
 // held returns how much of the memory that all clients of the tenant share the connection takes while it is served.
-func (c *conn) held() int { return max(0, cap(c.in.buf)-keptBuffer) + c.multi.size() }
+func (c *conn) held() int { return c.above(keptBuffer) }
+
+// above is held when so much of the buffer is free.
+func (c *conn) above(free int) int { return max(0, cap(c.in.buf)-free) + c.in.extra() + c.multi.size() }
 
 // cutOff says to a client that is being closed for its silence or its greed why, if it listens.
 func (c *conn) cutOff(err error) {

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"bytes"
+	"unsafe"
 
 	"github.com/coatcheck/coatcheck/sidecar/store"
 )
@@ -25,7 +26,7 @@ func (t *transaction) size() int {
 	if t == nil {
 		return 0
 	}
-	return t.bytes
+	return t.bytes + cap(t.calls)*int(unsafe.Sizeof(call{}))
 }
 
 // queued returns how many commands are queued, -1 outside of MULTI.

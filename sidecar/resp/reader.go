@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"unsafe"
 )
 
 // errIncomplete is returned when the bytes that are there do not end the command.
@@ -300,6 +301,13 @@ func (r *reader) forget() {
 	if len(r.ends) == 0 && cap(r.ends) > keptArguments {
 		r.ends = nil
 	}
+}
+
+// extra returns what the arguments take beside the buffer, beyond what a connection keeps room for: short ones take more than
+// their bytes.
+func (r *reader) extra() int {
+	const span, arg = int(unsafe.Sizeof(span{})), int(unsafe.Sizeof([]byte{}))
+	return max(0, cap(r.ends)-keptArguments)*span + max(0, cap(r.args)-keptArguments)*arg
 }
 
 // shrink gives a buffer above limit back when nothing is in it.

@@ -3,13 +3,14 @@
 // # Guarantees
 //
 // An Arbiter that returns a nil error has had the command decided, once, where its key is owned. An error that wraps
-// [ErrNotDecided] means that nothing was done. One that wraps [ErrUnreachable] means that the outcome is unknown: a grant
-// may or may not have landed, and the same token may be retried and released safely.
+// [ErrNotDecided] or [ErrCannotKeep] means that nothing was done. One that wraps [ErrUnreachable] means that the outcome is unknown: a grant
+// may or may not have landed, and the same token may be retried and released safely. [ErrNotKept] is one of those.
 package arbiter
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +26,20 @@ var (
 	ErrNotDecided = errors.New("nobody can decide the command now: nothing was done")
 	// ErrSeveralOwners is returned for a command that must be one step when its keys have different owners.
 	ErrSeveralOwners = errors.New("the keys have different owners, and the command must be one step: nothing was done")
+	// ErrCannotKeep is returned when nothing was done, for the owner of the key could not keep what would be changed.
+	ErrCannotKeep = errors.New("nothing was changed")
+	// ErrNotKept is returned when the owner of the key made the change but could not keep it: it counts while that daemon
+	// runs, and may be gone when it starts again. So it is an ErrUnreachable too.
+	ErrNotKept error = notKept{}
 )
+
+type notKept struct{}
+
+func (notKept) Error() string {
+	return "the change was made, but may not outlive the daemon: the outcome is unknown"
+}
+
+func (notKept) Is(target error) bool { return target == ErrUnreachable }
 
 // Arbiter decides commands. Do sets the command's time; it does not keep the command. It never waits for a lock.
 type Arbiter interface {
@@ -83,6 +97,28 @@ type Keeper interface {
 	Commit() error
 }
 
+// Ready returns nil, or an error that wraps ErrCannotKeep and says why k can keep nothing now. A nil k keeps nothing, and is ready.
+func Ready(k Keeper) error {
+	if k == nil {
+		return nil
+	}
+	if err := k.Ready(); err != nil {
+		return fmt.Errorf("%w: %w", ErrCannotKeep, err)
+	}
+	return nil
+}
+
+// Commit returns when k keeps all changes made before, or an error that wraps ErrNotKept. A nil k keeps nothing.
+func Commit(k Keeper) error {
+	if k == nil {
+		return nil
+	}
+	if err := k.Commit(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotKept, err)
+	}
+	return nil
+}
+
 // Local decides every command in a store of its own process.
 type Local struct {
 	store  *store.Store
@@ -95,18 +131,18 @@ func NewLocal(s *store.Store, now Clock, k Keeper) *Local {
 	return &Local{store: s, now: now, keeper: k}
 }
 
-// Do applies the command and returns when its change is kept. It returns the keeper's errors: that of Ready when
-// nothing was done, that of Commit when the change was made but may not last.
+// Do applies the command and returns when its change is kept. It returns ErrCannotKeep when nothing was done, and ErrNotKept, with the
+// result, when the change was made but may not last.
 func (l *Local) Do(_ context.Context, c *store.Command) (store.Result, error) {
-	if l.keeper != nil && c.Op.Changes() {
-		if err := l.keeper.Ready(); err != nil {
+	if c.Op.Changes() {
+		if err := Ready(l.keeper); err != nil {
 			return store.Result{}, err
 		}
 	}
 	c.Now = l.now()
 	r := l.store.Apply(c)
-	if l.keeper != nil && r.Changed {
-		return r, l.keeper.Commit()
+	if r.Changed {
+		return r, Commit(l.keeper)
 	}
 	return r, nil
 }

@@ -66,11 +66,12 @@ func TestAChangeIsKeptBeforeItIsAnswered(t *testing.T) {
 
 	broken := errors.New("the disk is full")
 	k.commit = broken
-	if r, err := do(store.OpLockRenew); !errors.Is(err, broken) || r.Status != store.OK {
+	if r, err := do(store.OpLockRenew); !errors.Is(err, broken) || !errors.Is(err, ErrNotKept) || !errors.Is(err, ErrUnreachable) ||
+		errors.Is(err, ErrCannotKeep) || r.Status != store.OK {
 		t.Errorf("a change that may not last: %+v, %v", r, err)
 	}
 	k.ready = broken
-	if r, err := do(store.OpLockRelease); !errors.Is(err, broken) || r.Done {
+	if r, err := do(store.OpLockRelease); !errors.Is(err, broken) || !errors.Is(err, ErrCannotKeep) || errors.Is(err, ErrUnreachable) || r.Done {
 		t.Errorf("a change while nothing can be kept: %+v, %v", r, err)
 	}
 	if r, err := do(store.OpLockInfo); err != nil || !r.Found {

@@ -431,14 +431,14 @@ func (c *Client) releaseAll(left, doubted map[heldName]*held) {
 	released.Wait()
 }
 
-// lapse releases a lock on behalf of a client that cannot. While nobody knows whether that was done, it is tried again, without the caller, until
+// lapse releases a lock on behalf of a client that cannot. While it may not be done, it is tried again, without the caller, until
 // the lease must have ended.
 func (c *Client) lapse(h *held) {
 	err := c.l.lapse(h, firstRelease)
 	if err == nil {
 		return
 	}
-	again := errors.Is(err, arbiter.ErrUnreachable) || errors.Is(err, arbiter.ErrNotDecided)
+	again := errors.Is(err, arbiter.ErrUnreachable) || errors.Is(err, arbiter.ErrNotDecided) || errors.Is(err, arbiter.ErrCannotKeep)
 	c.l.cfg.Log.Warn("could not release the lock of a client that has gone; its lease will end",
 		"lock", Short(string(h.cmd.Key)), "token", Short(string(h.cmd.Token)), "trying_again", again, "error", err)
 	if again {

@@ -95,7 +95,7 @@ func TestADoubtedGrantIsNotRenewed(t *testing.T) {
 
 // TestTheReleaseOfADeadClientsLockIsTriedAgain until it is known, and at most while the lease may last.
 func TestTheReleaseOfADeadClientsLockIsTriedAgain(t *testing.T) {
-	for _, why := range []error{arbiter.ErrUnreachable, arbiter.ErrNotDecided} {
+	for _, why := range []error{arbiter.ErrUnreachable, arbiter.ErrNotDecided, arbiter.ErrCannotKeep, arbiter.ErrNotKept} {
 		for _, kind := range []func(string) *store.Command{session, func(s string) *store.Command { return lock(s, true) }} {
 			silent := func(h *house, until time.Duration) {
 				h.decide(func(ctx context.Context, c *store.Command) (*answer, bool) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -184,6 +185,29 @@ func TestWhatNobodyDecidesIsTriedAgain(t *testing.T) {
 			t.Errorf("%v after %v", err, took)
 		}
 	})
+}
+
+// TestAnOwnerThatKeepsNothingSaysWhatWasDone: before the change, nothing; behind it, nobody knows how long it lasts.
+func TestAnOwnerThatKeepsNothingSaysWhatWasDone(t *testing.T) {
+	for why, want := range map[error][]error{
+		fmt.Errorf("%w: the disk is full", arbiter.ErrCannotKeep): {arbiter.ErrCannotKeep},
+		fmt.Errorf("%w: the disk is full", arbiter.ErrNotKept):    {arbiter.ErrNotKept, arbiter.ErrUnreachable},
+	} {
+		inTown(t, three, func(t *testing.T, w *town) {
+			w.failing("c", why)
+			for _, at := range []string{"a", "c"} {
+				_, err := w.do(at, store.Command{Op: store.OpIncr, Space: shop, Key: w.keyOf("c", 0), Delta: 1})
+				for _, kind := range []error{arbiter.ErrCannotKeep, arbiter.ErrNotKept, arbiter.ErrUnreachable, arbiter.ErrNotDecided} {
+					if errors.Is(err, kind) != slices.Contains(want, kind) {
+						t.Errorf("%v at %s: %v", why, at, err)
+					}
+				}
+				if err == nil || strings.Count(err.Error(), want[0].Error()) != 1 || !strings.Contains(err.Error(), "the disk is full") {
+					t.Errorf("%v at %s: %v", why, at, err)
+				}
+			}
+		})
+	}
 }
 
 // TestWhatIsTooLargeForAMessageIsNotTriedAgain.

@@ -11,10 +11,10 @@ import (
 
 // decide decides a command on some shards here. id is the view by which the sender found this host. It sets the command's time. An
 // error that wraps arbiter.ErrNotDecided is a *refusal: nothing was done. One that wraps arbiter.ErrUnreachable: it may have been done, and nobody knows
-// whether it lasts. The keeper's errors are as those of arbiter.Local.
+// whether it lasts; arbiter.ErrNotKept is one of those. With arbiter.ErrCannotKeep, nothing was done.
 func (s *Seat) decide(ctx context.Context, id ViewID, c *store.Command, shards ...int) (store.Result, error) {
-	if s.cfg.Keeper != nil && c.Op.Changes() {
-		if err := s.cfg.Keeper.Ready(); err != nil {
+	if c.Op.Changes() {
+		if err := arbiter.Ready(s.cfg.Keeper); err != nil {
 			return store.Result{}, err
 		}
 	}
@@ -30,10 +30,8 @@ func (s *Seat) decide(ctx context.Context, id ViewID, c *store.Command, shards .
 			tickets = append(tickets, s.copyWait(shard))
 		}
 	}
-	if s.cfg.Keeper != nil {
-		if err := s.cfg.Keeper.Commit(); err != nil {
-			return r, err
-		}
+	if err := arbiter.Commit(s.cfg.Keeper); err != nil {
+		return r, err
 	}
 	for _, w := range tickets {
 		if err := s.waitCopy(ctx, p.view, w); err != nil {

@@ -133,7 +133,7 @@ func (a *Arbiter) oneByOne(ctx context.Context, c *store.Command) (store.Result,
 	for i := range c.Batch {
 		var err error
 		r.Batch[i], err = a.Do(ctx, &c.Batch[i])
-		if i > 0 && errors.Is(err, arbiter.ErrNotDecided) {
+		if i > 0 && (errors.Is(err, arbiter.ErrNotDecided) || errors.Is(err, arbiter.ErrCannotKeep)) {
 			err = fmt.Errorf("%w: what came before it was done: %s", arbiter.ErrUnreachable, err)
 		}
 		if err != nil {

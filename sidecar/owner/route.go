@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
@@ -140,7 +141,7 @@ func (a *Arbiter) try(ctx context.Context, v *view, owner string, c *store.Comma
 	switch {
 	case err == nil:
 		a.m.asked.WithLabelValues(outcomeDecided).Inc()
-	case errors.Is(err, arbiter.ErrNotDecided):
+	case errors.Is(err, arbiter.ErrNotDecided), errors.Is(err, arbiter.ErrCannotKeep):
 		a.m.asked.WithLabelValues(outcomeNotDecided).Inc()
 	default:
 		a.m.asked.WithLabelValues(outcomeUnknown).Inc()
@@ -189,6 +190,8 @@ const (
 	answerDecided    byte = iota + 1 // the time and the result
 	answerNotDecided                 // why, in words: nothing was done
 	answerUnknown                    // why, in words: it may have been done
+	answerCannotKeep                 // why, in words: nothing was done
+	answerNotKept                    // why, in words: it was done, and may not last
 )
 
 // serveCommand answers a host that takes this one for the owner.
@@ -212,9 +215,16 @@ func (a *Arbiter) serveCommand(ctx context.Context, from string, body []byte) ([
 		return store.AppendResult(b, &res), nil
 	case errors.Is(err, arbiter.ErrNotDecided):
 		return append([]byte{answerNotDecided}, err.Error()...), nil
+	case errors.Is(err, arbiter.ErrCannotKeep):
+		return append([]byte{answerCannotKeep}, because(err, arbiter.ErrCannotKeep)...), nil
+	case errors.Is(err, arbiter.ErrNotKept):
+		return append([]byte{answerNotKept}, because(err, arbiter.ErrNotKept)...), nil
 	}
 	return append([]byte{answerUnknown}, err.Error()...), nil
 }
+
+// because returns what err says beside what it is.
+func because(err, what error) string { return strings.TrimPrefix(err.Error(), what.Error()+": ") }
 
 // readAnswer reads what serveCommand wrote, and sets the command's time to that of the decision.
 func readAnswer(b []byte, c *store.Command) (store.Result, error) {
@@ -235,6 +245,10 @@ func readAnswer(b []byte, c *store.Command) (store.Result, error) {
 		return store.Result{}, fmt.Errorf("%w: %s", arbiter.ErrNotDecided, r.b)
 	case answerUnknown:
 		return store.Result{}, fmt.Errorf("%w: %s", arbiter.ErrUnreachable, r.b)
+	case answerCannotKeep:
+		return store.Result{}, fmt.Errorf("%w: %s", arbiter.ErrCannotKeep, r.b)
+	case answerNotKept:
+		return store.Result{}, fmt.Errorf("%w: %s", arbiter.ErrNotKept, r.b)
 	default:
 		r.fail("it is no answer to a command")
 	}

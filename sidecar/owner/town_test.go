@@ -44,6 +44,7 @@ type resident struct {
 	store    *store.Store
 	current  *view // guarded by town.mu
 	why      whyNot
+	fails    error         // of what is decided; guarded by town.mu
 	change   chan struct{} // guarded by town.mu
 	handlers map[byte]handler
 }
@@ -108,6 +109,13 @@ func (w *town) ill(name string, why whyNot) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.hosts[name].why = why
+}
+
+// failing has a host answer with an error.
+func (w *town) failing(name string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hosts[name].fails = err
 }
 
 // messages decides what becomes of questions from here on.
@@ -187,6 +195,9 @@ func (h *resident) decide(_ context.Context, id ViewID, c *store.Command, shards
 	defer h.town.mu.RUnlock()
 	if h.why != 0 {
 		return store.Result{}, &refusal{h.why, h.current.id}
+	}
+	if h.fails != nil {
+		return store.Result{}, h.fails
 	}
 	for _, shard := range shards {
 		if id != h.current.id || h.current.owner(shard) != h.name {

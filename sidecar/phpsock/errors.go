@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
-	"github.com/coatcheck/coatcheck/sidecar/journal"
 	"github.com/coatcheck/coatcheck/sidecar/locker"
 	"github.com/coatcheck/coatcheck/sidecar/roster"
 	"github.com/coatcheck/coatcheck/sidecar/store"
@@ -24,10 +23,12 @@ func asError(err error) *wire.Error {
 		return &wire.Error{Code: wire.Protocol, Message: err.Error()}
 	case errors.Is(err, locker.ErrShuttingDown), errors.Is(err, locker.ErrClosed):
 		return &wire.Error{Code: wire.Unavailable, Message: locker.ErrShuttingDown.Error()}
-	case errors.Is(err, ErrStarting), errors.Is(err, journal.ErrNotWritable), errors.Is(err, arbiter.ErrNotDecided):
+	case errors.Is(err, ErrStarting), errors.Is(err, arbiter.ErrCannotKeep), errors.Is(err, arbiter.ErrNotDecided):
 		return &wire.Error{Code: wire.Unavailable, Message: err.Error()}
 	case errors.Is(err, arbiter.ErrSeveralOwners):
 		return &wire.Error{Code: wire.Refused, Message: err.Error(), Details: wire.Pairs{{Key: "reason", Value: severalOwners}}}
+	case errors.Is(err, arbiter.ErrNotKept):
+		return &wire.Error{Code: wire.Unreachable, Message: err.Error(), Details: wire.Pairs{{Key: "reason", Value: notKept}}}
 	case errors.Is(err, arbiter.ErrUnreachable):
 		return &wire.Error{Code: wire.Unreachable, Message: err.Error()}
 	}
@@ -59,6 +60,7 @@ const (
 	invalidID     = "invalid_id"     // no session can have this id
 	ambiguous     = "ambiguous"      // more than one session is meant
 	severalOwners = "several_owners" // the keys of one step have different owners
+	notKept       = "not_kept"       // the change was made but not written to the journal
 	noCluster     = "no_cluster"     // this daemon is alone
 	notOperator   = "not_operator"   // only root and the daemon's user may
 )

@@ -2,6 +2,7 @@ package phpsock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -10,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
-	"github.com/coatcheck/coatcheck/sidecar/journal"
 	"github.com/coatcheck/coatcheck/sidecar/locker"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 	"github.com/coatcheck/coatcheck/sidecar/wire"
@@ -20,7 +20,8 @@ import (
 func TestPromise5WhatWasNotDecidedIsNoUnknownOutcome(t *testing.T) {
 	for err, want := range map[error]wire.Code{
 		arbiter.ErrNotDecided:      wire.Unavailable,
-		journal.ErrNotWritable:     wire.Unavailable,
+		arbiter.ErrCannotKeep:      wire.Unavailable,
+		arbiter.ErrNotKept:         wire.Unreachable,
 		arbiter.ErrUnreachable:     wire.Unreachable,
 		arbiter.ErrSeveralOwners:   wire.Refused,
 		fmt.Errorf("a disk melts"): wire.Internal,
@@ -29,6 +30,51 @@ func TestPromise5WhatWasNotDecidedIsNoUnknownOutcome(t *testing.T) {
 			t.Errorf("%v is %s, want %s", err, got.Code, want)
 		}
 	}
+}
+
+// disk is a keeper whose writes fail on demand: from then on it is not ready either, as a journal is not.
+type disk struct{ full, broken atomic.Bool }
+
+var errFull = errors.New("no space left on device")
+
+func (d *disk) Ready() error {
+	if d.broken.Load() {
+		return errFull
+	}
+	return nil
+}
+
+func (d *disk) Commit() error {
+	d.broken.Store(d.full.Load())
+	return d.Ready()
+}
+
+func (d *disk) fill() { d.full.Store(true) }
+
+func (d *disk) makeRoom() {
+	d.full.Store(false)
+	d.broken.Store(false)
+}
+
+// TestPromise5AChangeThatIsNotKeptIsNotRefused: what was made is an unknown outcome, what was not is none.
+func TestPromise5AChangeThatIsNotKeptIsNotRefused(t *testing.T) {
+	d := &disk{}
+	s := store.New(store.Limits{})
+	s.OnChange(func([]byte) {})
+	h := open(t, nil).over(arbiter.NewLocal(s, func() int64 { return time.Now().UnixMilli() }, d))
+	v := h.visit()
+	d.fill()
+	v.fails(wire.Unreachable, "not_kept", "kv.incr_by", "key", "n", "delta", 1)
+	v.fails(wire.Unavailable, "", "kv.incr_by", "key", "n", "delta", 1)
+	if n := v.ask("kv.get", "key", "n"); string(n.([]byte)) != "1" {
+		t.Errorf("n is %s", n)
+	}
+	d.makeRoom()
+	d.fill()
+	v.fails(wire.Unreachable, "not_kept", "session.open", "id", "sid", "token", "t", "lease_ms", 30_000)
+	v.Close() // its release cannot be kept, and is tried again
+	d.makeRoom()
+	h.visit().ask("session.open", "id", "sid", "token", "u", "lease_ms", 30_000, "wait_ms", 20_000)
 }
 
 // hesitant is an arbiter that decides only after a while, or whose answers are lost.

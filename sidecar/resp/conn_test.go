@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
-	"github.com/coatcheck/coatcheck/sidecar/journal"
 	"github.com/coatcheck/coatcheck/sidecar/locker"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 	"github.com/coatcheck/coatcheck/sidecar/tenant"
@@ -106,7 +105,8 @@ func TestNothingIsGuessedWhenNothingIsDecided(t *testing.T) {
 		fmt.Errorf("node b: %w", arbiter.ErrUnreachable): "-CLUSTERDOWN ",
 		fmt.Errorf("node b: %w", arbiter.ErrNotDecided):  "-CLUSTERDOWN ",
 		arbiter.ErrSeveralOwners:                         "-CROSSSLOT ",
-		fmt.Errorf("disk: %w", journal.ErrNotWritable):   "-MISCONF ",
+		fmt.Errorf("disk: %w", arbiter.ErrCannotKeep):    "-MISCONF ",
+		fmt.Errorf("disk: %w", arbiter.ErrNotKept):       "-CLUSTERDOWN ",
 		errors.New("something else"):                     "-ERR ",
 	} {
 		c := standingOn(t, failing{err})

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
-	"github.com/coatcheck/coatcheck/sidecar/journal"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 )
 
@@ -84,7 +83,7 @@ func undecided(err error) failure {
 		return failure("CLUSTERDOWN " + err.Error())
 	case errors.Is(err, arbiter.ErrSeveralOwners):
 		return failure("CROSSSLOT " + err.Error())
-	case errors.Is(err, journal.ErrNotWritable):
+	case errors.Is(err, arbiter.ErrCannotKeep):
 		return failure("MISCONF " + err.Error())
 	}
 	return failure("ERR " + err.Error())

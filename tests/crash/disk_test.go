@@ -105,11 +105,15 @@ func TestAFullDiskIsNamedSurvivedAndRecoveredFrom(t *testing.T) {
 	value := make([]byte, 16<<10)
 	rand.Read(value) // what is random is not compressed
 	n, why := fill(t, c, value)
-	if why.Code != wire.Unavailable || !strings.Contains(why.Message, "no space left on device") || !strings.Contains(why.Message, "changes are refused") {
-		t.Errorf("the refusal is %s: %s", why.Code, why.Message)
+	if why.Code != wire.Unreachable || !strings.Contains(why.Message, "no space left on device") || !strings.Contains(why.Message, "the outcome is unknown") {
+		t.Errorf("what was made but not kept is told as %s: %s", why.Code, why.Message)
 	}
-	if err := put(t, c, n, value); err == nil {
-		t.Error("the next change was not refused")
+	var next *wire.Error
+	if err := put(t, c, n+1, value); !errors.As(err, &next) || next.Code != wire.Unavailable || !strings.Contains(next.Message, "changes are refused") {
+		t.Errorf("the next change: %v", err)
+	}
+	if got, err := c.Call(t.Context(), "kv.get", wire.Pairs{p("key", fmt.Sprint("k", n+1))}); err != nil || got != nil {
+		t.Errorf("it was refused and made: %v", err)
 	}
 	if status, body := ready(t, admin); status != http.StatusServiceUnavailable || !strings.Contains(body, "no space left on device") {
 		t.Errorf("readiness is %d: %s", status, body)

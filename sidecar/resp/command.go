@@ -26,6 +26,9 @@ type command struct {
 	traits trait
 	keys   keyRange
 
+	// ends says whether a call has the trait ends, when that depends on its arguments.
+	ends func(*conn, [][]byte) bool
+
 	// plan adds the store commands that the call needs to the connection's plan.
 	plan func(*conn, *call) failure
 	// reply answers when they have their results, none of them refused.
@@ -47,6 +50,11 @@ func (cmd *command) takes(n int) bool {
 		return n >= -cmd.arity
 	}
 	return n == cmd.arity
+}
+
+// endsSomething says whether a call has the trait ends.
+func (cmd *command) endsSomething(c *conn, args [][]byte) bool {
+	return cmd.has(ends) || cmd.ends != nil && cmd.ends(c, args)
 }
 
 // call is a planned command on its way.

@@ -420,7 +420,7 @@ func (c *conn) admit(cmd *command, args [][]byte) failure {
 	case c.tenant == nil:
 		return ""
 	}
-	if err := c.tenant.Ask(cmd.has(ends)); err != nil {
+	if err := c.tenant.Ask(cmd.endsSomething(c, args)); err != nil {
 		if unlogged, now := c.tenant.Logs(tenant.Rate); now {
 			c.s.cfg.Log.Warn("request refused: the tenant asks too often", "resp", c.s.cfg.Address, "tenant", c.tenant.Name, "unlogged", unlogged)
 		}

@@ -3,6 +3,8 @@ package resp
 import (
 	"strings"
 	"testing"
+
+	"github.com/coatcheck/coatcheck/sidecar/tenant"
 )
 
 // TestShortArgumentsAreCountedAtWhatTheyTake: each of six bytes takes sixteen more, and a queued PING ten times its bytes.
@@ -26,6 +28,33 @@ func TestShortArgumentsAreCountedAtWhatTheyTake(t *testing.T) {
 		if len(in) == 0 {
 			t.Errorf("%s of %d calls and %d arguments was taken, though there is room for %d bytes",
 				what, c.multi.queued(), len(c.in.ends), c.tenant.Commands.Limit())
+		}
+	}
+}
+
+// TestAScriptIsExemptFromTheRateWhenItEndsSomething, not when it sets.
+func TestAScriptIsExemptFromTheRateWhenItEndsSomething(t *testing.T) {
+	const (
+		release = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
+		extend  = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("pexpire",KEYS[1],ARGV[2]) else return 0 end`
+		add     = `return redis.call("exists",KEYS[1]) < 1 and redis.call("setex",KEYS[1],ARGV[2],ARGV[1])`
+	)
+	c := standing(t)
+	c.s.cfg.Tenants = tenant.NewSet(map[string]tenant.Limits{"slow": {Rate: 1}}, nil)
+	c.welcome(defaultUser, "slow")
+	sha := func(script string) string { d := digestOf([]byte(script)); return string(d[:]) }
+	for _, test := range []struct{ in, want string }{
+		{encode("EVAL", add, "1", "k", "v", "100"), "+OK\r\n"}, // one a second is served
+		{encode("EVAL", add, "1", "l", "v", "100"), "-THROTTLED "},
+		{encode("EVALSHA", sha(add), "1", "l", "v", "100"), "-THROTTLED "},
+		{encode("EVAL", "return 1", "0"), "-THROTTLED "},
+		{encode("EVALSHA", sha("return 2"), "0"), "-NOSCRIPT "},
+		{encode("EVAL", extend, "1", "k", "v", "9000"), ":1\r\n"},
+		{encode("EVAL", release, "1", "k", "v"), ":1\r\n"},
+		{encode("EVALSHA", sha(release), "1", "k", "v"), ":0\r\n"},
+	} {
+		if got := c.feed(test.in); !strings.HasPrefix(got, test.want) {
+			t.Errorf("%.60q: %q, want %q", test.in, got, test.want)
 		}
 	}
 }

@@ -11,7 +11,8 @@ import (
 
 // script is a Lua script that stands for one store command.
 type script struct {
-	keys, args int // how many it uses
+	ends       bool // it releases or extends a lock: see the trait of that name
+	keys, args int  // how many it uses
 	plan       func(c *conn, q *call, key []byte, args [][]byte) failure
 	reply      func(*conn, *call)
 }
@@ -47,16 +48,16 @@ var knownScripts = func() map[string]*script {
 		return texts
 	}
 	for _, del := range []string{"del", "unlink"} {
-		add(&script{1, 1, planOwnerDel, replyDone}, whenOwner(`return redis.call("`+del+`",KEYS[1])`)...)
+		add(&script{true, 1, 1, planOwnerDel, replyDone}, whenOwner(`return redis.call("`+del+`",KEYS[1])`)...)
 	}
 	for name, u := range map[string]unit{
 		"expire": {seconds: true}, "pexpire": {}, "expireat": {seconds: true, absolute: true}, "pexpireat": {absolute: true},
 	} {
-		add(&script{1, 2, planOwnerExpire(name, u), replyDone}, whenOwner(`return redis.call("`+name+`",KEYS[1],ARGV[2])`)...)
+		add(&script{true, 1, 2, planOwnerExpire(name, u), replyDone}, whenOwner(`return redis.call("`+name+`",KEYS[1],ARGV[2])`)...)
 	}
-	add(&script{1, 2, planOwnerRefresh, replyRefresh}, whenOwner(
+	add(&script{true, 1, 2, planOwnerRefresh, replyRefresh}, whenOwner(
 		`if tonumber(ARGV[2]) > 0 then return redis.call("expire",KEYS[1],ARGV[2]) end redis.call("persist",KEYS[1]) return 1`)...)
-	add(&script{1, 2, planLaravelAdd, replySet},
+	add(&script{false, 1, 2, planLaravelAdd, replySet},
 		`return redis.call("exists",KEYS[1]) < 1 and redis.call("setex",KEYS[1],ARGV[2],ARGV[1])`)
 	return known
 }()
@@ -176,10 +177,24 @@ func parseDigest(b []byte) (d digest, ok bool) {
 
 func scriptCommands() []command {
 	return []command{
-		{name: "eval", arity: -3, traits: writes | ends, keys: keyRange{}, plan: planEval, reply: nil},
-		{name: "evalsha", arity: -3, traits: writes | ends, keys: keyRange{}, plan: planEvalSHA, reply: nil},
+		{name: "eval", arity: -3, traits: writes, ends: evalEnds, keys: keyRange{}, plan: planEval, reply: nil},
+		{name: "evalsha", arity: -3, traits: writes, ends: evalSHAEnds, keys: keyRange{}, plan: planEvalSHA, reply: nil},
 		{name: "script", arity: -2, traits: notInMulti, run: runScript},
 	}
+}
+
+// evalEnds says whether EVAL sends a script that ends something.
+func evalEnds(c *conn, args [][]byte) bool {
+	_, s := c.s.scripts.learn(c.space.Tenant, args[1])
+	return s != nil && s.ends
+}
+
+// evalSHAEnds says whether EVALSHA names a script that ends something. One that was not sent yet may be, and does nothing: who
+// sends it for a release must be told to send the text.
+func evalSHAEnds(c *conn, args [][]byte) bool {
+	d, ok := parseDigest(args[1])
+	s := c.s.scripts.find(c.space.Tenant, d)
+	return !ok || s == nil || s.ends
 }
 
 // planEval reads EVAL text keys key… arg….

@@ -16,16 +16,16 @@ final class Groups
     /** @var array<array-key, true> */
     private array $nonPersistent = [];
 
-    /** @param string|array<array-key, string> $groups */
-    public function addGlobal(string|array $groups): void
+    /** @param array<array-key, string> $groups */
+    public function addGlobal(array $groups): void
     {
-        $this->global = array_fill_keys((array) $groups, true) + $this->global;
+        $this->global = array_fill_keys($groups, true) + $this->global;
     }
 
-    /** @param string|array<array-key, string> $groups */
-    public function addNonPersistent(string|array $groups): void
+    /** @param array<array-key, string> $groups */
+    public function addNonPersistent(array $groups): void
     {
-        $this->nonPersistent = array_fill_keys((array) $groups, true) + $this->nonPersistent;
+        $this->nonPersistent = array_fill_keys($groups, true) + $this->nonPersistent;
     }
 
     public function isGlobal(string $group): bool

@@ -69,6 +69,12 @@ final class Installation
         return self::cache()?->flush() ?? Spaces::of($this->settings)->get($space)->flush();
     }
 
+    /** Empties the cache of a site that is no more. */
+    public function flushSpaceOf(int $site): void
+    {
+        Spaces::of($this->settings)->get((string) $site)->flush();
+    }
+
     /** Empties the cache of every site. @return bool does the daemon know? */
     public function flushNetwork(): bool
     {

@@ -52,10 +52,11 @@ final class ObjectCache
     public static function ofThisSite(): self
     {
         $spaces = Spaces::of(Settings::ofThisSite());
+        $isNetwork = is_multisite();
         return new self(
             $spaces,
-            new Foresight($spaces, PageKind::ofThisRequest()),
-            is_multisite() ? get_current_blog_id() : null,
+            new Foresight($spaces, PageKind::ofThisRequest($isNetwork)),
+            $isNetwork ? get_current_blog_id() : null,
             defined('BLOG_ID_CURRENT_SITE') ? (int) constant('BLOG_ID_CURRENT_SITE') : 1,
         );
     }
@@ -95,7 +96,7 @@ final class ObjectCache
         return $this->store('', $data, $group, $expire);
     }
 
-    public function get(mixed $key, mixed $group = '', bool $force = false, ?bool &$found = null): mixed
+    public function get(mixed $key, mixed $group = '', bool $force = false, mixed &$found = null): mixed
     {
         $found = false;
         if (!$this->isValid($key, __FUNCTION__)) {
@@ -226,15 +227,15 @@ final class ObjectCache
     }
 
     /** @param string|array<array-key, string> $groups */
-    public function add_global_groups(string|array $groups): void
+    public function add_global_groups(mixed $groups): void
     {
-        $this->groups->addGlobal($groups);
+        $this->groups->addGlobal((array) $groups);
     }
 
     /** @param string|array<array-key, string> $groups */
-    public function add_non_persistent_groups(string|array $groups): void
+    public function add_non_persistent_groups(mixed $groups): void
     {
-        $this->groups->addNonPersistent($groups);
+        $this->groups->addNonPersistent((array) $groups);
     }
 
     public function switch_to_blog(mixed $site): void
@@ -253,13 +254,13 @@ final class ObjectCache
     }
 
     /** @param string|array<array-key, string> $salt */
-    public function get_salted(mixed $key, mixed $group, string|array $salt): mixed
+    public function get_salted(mixed $key, mixed $group, mixed $salt): mixed
     {
         return $this->get_multiple_salted([$key], $group, $salt)[$key];
     }
 
     /** @param string|array<array-key, string> $salt */
-    public function set_salted(mixed $key, mixed $data, mixed $group, string|array $salt, int $expire = 0): bool
+    public function set_salted(mixed $key, mixed $data, mixed $group, mixed $salt, int $expire = 0): bool
     {
         return $this->set($key, ['data' => $data, 'salt' => self::salt($salt)], $group, $expire);
     }
@@ -269,7 +270,7 @@ final class ObjectCache
      * @param string|array<array-key, string> $salt
      * @return array<array-key, mixed>
      */
-    public function get_multiple_salted(array $keys, mixed $group, string|array $salt): array
+    public function get_multiple_salted(array $keys, mixed $group, mixed $salt): array
     {
         $salt = self::salt($salt);
         return array_map(
@@ -283,7 +284,7 @@ final class ObjectCache
      * @param string|array<array-key, string> $salt
      * @return array<array-key, bool>
      */
-    public function set_multiple_salted(array $data, mixed $group, string|array $salt, int $expire = 0): array
+    public function set_multiple_salted(array $data, mixed $group, mixed $salt, int $expire = 0): array
     {
         $salt = self::salt($salt);
         $salted = array_map(static fn ($value) => ['data' => $value, 'salt' => $salt], $data);
@@ -536,9 +537,9 @@ final class ObjectCache
     }
 
     /** @param string|array<array-key, string> $salt */
-    private static function salt(string|array $salt): string
+    private static function salt(mixed $salt): string
     {
-        return implode(':', (array) $salt);
+        return is_array($salt) ? implode(':', $salt) : (string) $salt;
     }
 
     private function isValid(mixed $key, string $method): bool

@@ -69,7 +69,7 @@ final class OptionsGuard
                 return null;
             }
             $lease = self::record(null);
-            $answer = $this->exchange($space, $name, $raw, $lease, self::LEASE_MS);
+            $answer = $this->exchange($space, $name, $raw, $lease, self::LEASE_MS, false);
             if ($answer === null || $answer instanceof RequestFailed) {
                 return null;
             }
@@ -93,7 +93,7 @@ final class OptionsGuard
         $lease = $this->leases[self::id($space, $name)] ?? null;
         $this->forget($space, $name);
         $record = self::record($map);
-        $answer = $this->exchange($space, $name, $lease, $record);
+        $answer = $this->exchange($space, $name, $lease, $record, invalidates: false);
         if ($answer === null) {
             return null;
         }
@@ -251,10 +251,11 @@ final class OptionsGuard
         ?string $old,
         string $new,
         int $ttlMs = 0,
+        bool $invalidates = true,
     ): array|RequestFailed|null {
         $condition = $old === null ? ['nx' => true] : ['ifeq' => $old];
         $setting = ['value' => $new, 'ttl_ms' => $ttlMs, 'get' => true] + $condition;
-        return $space->write([['kv.set', $name, $setting]])[0] ?? null;
+        return $space->write([['kv.set', $name, $setting]], $invalidates)[0] ?? null;
     }
 
     /** @param array<array-key, mixed>|null $map null for a lease */

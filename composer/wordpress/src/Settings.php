@@ -53,7 +53,7 @@ final class Settings
     /** @return array<array-key, mixed> */
     private function optionsOfDsn(): array
     {
-        parse_str((string) parse_url($this->dsn, PHP_URL_QUERY), $options);
+        parse_str(explode('?', $this->dsn, 2)[1] ?? '', $options);
         return $options;
     }
 

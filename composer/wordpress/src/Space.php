@@ -93,8 +93,7 @@ final class Space
     public function flush(): bool
     {
         $this->generations = null;
-        $answers = $this->daemon->ask([['kv.flush', ['bucket' => $this->bucket]]]);
-        $isEmpty = ($answers[0] ?? null) === true;
+        $isEmpty = ($this->daemon->ask($this->flushing($this->missedWrites->latest($this->bucket)))[0] ?? null) === true;
         if (!$isEmpty) {
             $this->missedWrites->note($this->bucket);
         }
@@ -197,16 +196,14 @@ final class Space
     private function learn(array $plainKeys): array
     {
         $note = $this->missedWrites->latest($this->bucket);
-        $dealtWith = "dealt with:$note";
-        $keys = [self::GENERATIONS, $dealtWith, ...$plainKeys];
+        $keys = [self::GENERATIONS, self::dealtWith($note), ...$plainKeys];
         $values = $this->daemon->ask([['kv.mget', ['keys' => $keys, 'bucket' => $this->bucket]]])[0] ?? null;
         if (!is_array($values)) {
             return [];
         }
         [$raw, $isDealtWith] = array_splice($values, 0, 2);
         if ($note !== null && $isDealtWith === null) {
-            $flush = ['kv.flush', ['bucket' => $this->bucket]];
-            if ($this->daemon->ask([$flush, $this->plain('kv.set', $dealtWith, ['value' => '1'])]) === null) {
+            if ($this->daemon->ask($this->flushing($note)) === null) {
                 return [];
             }
             $raw = null;
@@ -214,6 +211,22 @@ final class Space
         }
         $this->generations = ($raw === null ? null : Generations::parse($raw)) ?? $this->begin($raw);
         return $values;
+    }
+
+    /**
+     * The requests that empty the bucket and put down that a note is dealt with.
+     *
+     * @return list<array{string, array<string, mixed>}>
+     */
+    private function flushing(?string $note): array
+    {
+        $flush = ['kv.flush', ['bucket' => $this->bucket]];
+        return $note === null ? [$flush] : [$flush, $this->plain('kv.set', self::dealtWith($note), ['value' => '1'])];
+    }
+
+    private static function dealtWith(?string $note): string
+    {
+        return "dealt with:$note";
     }
 
     /** New generations, or those of whoever was faster. @param string|null $broken what is in their place */

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Coatcheck\WordPress\Tests;
 
 use Coatcheck\WordPress\Tests\Support\CacheTestCase;
+use PHPUnit\Framework\Attributes\DataProvider;
 
 /**
  * What WordPress promises about its object cache, between two requests and within one.
@@ -13,11 +14,13 @@ final class ApiTest extends CacheTestCase
 {
     public function testAMissIsFalseAndNotFound(): void
     {
+        $found = 'of something else';
         self::assertFalse($this->request()->get('nothing', '', false, $found));
         self::assertFalse($found);
     }
 
     /** @dataProvider values */
+    #[DataProvider('values')]
     public function testWhatOneRequestSetsTheNextGets(mixed $value): void
     {
         self::assertTrue($this->request()->set('key', $value));
@@ -118,6 +121,7 @@ final class ApiTest extends CacheTestCase
     }
 
     /** @dataProvider noIntegers */
+    #[DataProvider('noIntegers')]
     public function testWhatIsNoIntegerCountsAsWordPressCountsIt(mixed $value, int|float $after): void
     {
         $this->request()->set('hits', $value);
@@ -226,6 +230,7 @@ final class ApiTest extends CacheTestCase
     }
 
     /** @dataProvider noKeys */
+    #[DataProvider('noKeys')]
     public function testWhatIsNoKeyIsRefusedAndSaidSo(mixed $key): void
     {
         $cache = $this->request();
@@ -400,6 +405,8 @@ final class ApiTest extends CacheTestCase
         self::assertSame('value', $next->get_salted('key', 'g', '1:2'));
         self::assertSame(['a' => 1, 'b' => [], 'c' => false], $next->get_multiple_salted(['a', 'b', 'c'], 'g', ['1', '2']));
         self::assertFalse($next->get_salted('key', 'g', '3'));
+        $next->set_salted('number', 'value', 'g', 17);
+        self::assertSame('value', $this->request()->get_salted('number', 'g', 17));
         self::assertSame(['a' => false], $next->get_multiple_salted(['a'], 'g', '3'));
         $next->set('plain', 'text', 'g');
         self::assertFalse($next->get_salted('plain', 'g', '1'));

@@ -6,6 +6,7 @@ namespace Coatcheck\WordPress\Tests;
 
 use Coatcheck\WordPress\ObjectCache;
 use Coatcheck\WordPress\Tests\Support\CacheTestCase;
+use PHPUnit\Framework\Attributes\DataProvider;
 
 /**
  * A page that was seen before finds what it reads in two round trips.
@@ -102,6 +103,7 @@ final class ForesightTest extends CacheTestCase
     }
 
     /** @dataProvider brokenRecords */
+    #[DataProvider('brokenRecords')]
     public function testABrokenRecordIsNoHarm(string $record): void
     {
         $this->client()->bucket("$this->prefix:all")->set('page:x', $record);

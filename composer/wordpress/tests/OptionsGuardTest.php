@@ -6,6 +6,7 @@ namespace Coatcheck\WordPress\Tests;
 
 use Coatcheck\WordPress\ObjectCache;
 use Coatcheck\WordPress\Tests\Support\CacheTestCase;
+use PHPUnit\Framework\Attributes\DataProvider;
 
 /**
  * The interleavings in which WordPress loses options with a cache that just stores what it is given. The database stands
@@ -123,6 +124,7 @@ final class OptionsGuardTest extends CacheTestCase
     }
 
     /** @dataProvider creations */
+    #[DataProvider('creations')]
     public function testAnOptionThatIsCreatedWhileSomeoneLooksForItIsNotTakenForMissing(callable $create): void
     {
         $looking = $this->request();

@@ -6,6 +6,7 @@ namespace Coatcheck\WordPress\Tests;
 
 use Coatcheck\Tests\Packages\Daemon;
 use Coatcheck\WordPress\Tests\Support\CacheTestCase;
+use PHPUnit\Framework\Attributes\DataProvider;
 
 /**
  * A request goes on without its daemon, and nothing is older than the database when the daemon is back.
@@ -85,6 +86,7 @@ final class OutageTest extends CacheTestCase
     }
 
     /** @dataProvider changes */
+    #[DataProvider('changes')]
     public function testWhatChangedMeanwhileIsReadFromTheDatabaseAfterwards(callable $change): void
     {
         $cache = $this->request();
@@ -125,6 +127,16 @@ final class OutageTest extends CacheTestCase
             $cache->add('other', 'value');
         });
         $this->daemon->resume();
+        self::assertSame('value', $this->request()->get('key'));
+    }
+
+    public function testAFlushAfterAnOutageIsNotRepeatedByTheNextRequest(): void
+    {
+        $missed = new \Coatcheck\WordPress\MissedWrites([$this->stateDirectory], 'secret');
+        $missed->note("$this->prefix:all");
+        $cache = $this->request();
+        $cache->flush();
+        $cache->set('key', 'value');
         self::assertSame('value', $this->request()->get('key'));
     }
 

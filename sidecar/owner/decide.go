@@ -45,8 +45,8 @@ func (s *Seat) decide(ctx context.Context, id ViewID, c *store.Command, shards .
 // copied says whether changes by a command are acknowledged when the runner-up has them: those of sessions and locks.
 func copied(op store.Op) bool { return op <= store.OpLockForce }
 
-// apply applies a command while this host may decide on the shards. It may find only afterwards that it was stopped meanwhile, for longer
-// than its permission lasted.
+// apply applies a command while this host may decide on the shards, which it may not once Stop was called. It may find only afterwards that it
+// was stopped meanwhile, for longer than its permission lasted.
 func (s *Seat) apply(id ViewID, c *store.Command, shards []int) (*permission, store.Result, error) {
 	p := s.permit.Load()
 	if p.view.id != id {
@@ -73,7 +73,7 @@ func (s *Seat) apply(id ViewID, c *store.Command, shards []int) (*permission, st
 	// Behind the gates the view stays: whoever changes it closes them.
 	p = s.permit.Load()
 	now := s.cfg.Clock()
-	if p.view.id != id || now >= p.until {
+	if p.view.id != id || now >= p.until || s.life.Err() != nil {
 		return nil, store.Result{}, &refusal{notPermitted, p.view.id}
 	}
 	c.Now = max(now, s.floor.Load())
@@ -81,7 +81,7 @@ func (s *Seat) apply(id ViewID, c *store.Command, shards []int) (*permission, st
 		s.cfg.faults.between()
 	}
 	r := s.cfg.Store.Apply(c)
-	if s.cfg.Clock() >= p.until && !s.cfg.faults.noCheck {
+	if (s.cfg.Clock() >= p.until || s.life.Err() != nil) && !s.cfg.faults.noCheck {
 		s.m.unknown.Inc()
 		return nil, store.Result{}, fmt.Errorf("%w: %w", arbiter.ErrUnreachable, errStopped)
 	}

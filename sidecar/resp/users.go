@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 
 	"golang.org/x/crypto/bcrypt"
 
@@ -28,9 +29,6 @@ type User struct {
 // Users are those who may authenticate, by name.
 type Users map[string]User
 
-// worldReadable is the permission that a file of passwords must not give.
-const worldReadable fs.FileMode = 0o004
-
 // ReadUsers reads a file with lines user:tenant:hash, where hash is of bcrypt. Empty lines and those that begin with # are skipped.
 func ReadUsers(path string) (Users, error) {
 	f, err := os.Open(path)
@@ -42,8 +40,8 @@ func ReadUsers(path string) (Users, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the Redis endpoint's users: %w", err)
 	}
-	if info.Mode()&worldReadable != 0 {
-		return nil, fmt.Errorf("read the Redis endpoint's users: everybody may read %s: chmod o-r it", path)
+	if err := trusted(path, info); err != nil {
+		return nil, fmt.Errorf("read the Redis endpoint's users: %w", err)
 	}
 	users := make(Users)
 	lines := bufio.NewScanner(f)
@@ -63,6 +61,28 @@ func ReadUsers(path string) (Users, error) {
 		return nil, fmt.Errorf("read the Redis endpoint's users: %s names nobody, so nobody could use the endpoint", path)
 	}
 	return users, nil
+}
+
+// What the permissions of a file of passwords may not say: that everybody reads it, or that its group or everybody writes it.
+const (
+	worldReadable fs.FileMode = 0o004
+	othersWrite   fs.FileMode = 0o022
+)
+
+// trusted returns an error when others could learn the hashes from the file, or make themselves a user of any tenant.
+func trusted(path string, info fs.FileInfo) error {
+	file, ok := info.Sys().(*syscall.Stat_t)
+	switch own := os.Geteuid(); {
+	case info.Mode()&worldReadable != 0:
+		return fmt.Errorf("everybody may read %s: chmod o-r it", path)
+	case info.Mode()&othersWrite != 0:
+		return fmt.Errorf("others than its owner may write %s (mode %04o), and so make themselves a user of any tenant: chmod go-w it",
+			path, info.Mode().Perm())
+	case ok && file.Uid != 0 && int(file.Uid) != own:
+		return fmt.Errorf("%s belongs to user %d, who could make itself a user of any tenant: have it belong to root or to the daemon's user (%d)",
+			path, file.Uid, own)
+	}
+	return nil
 }
 
 // add adds the user of one line. Errors do not repeat the line, which holds a hash.

@@ -1,10 +1,12 @@
 package resp
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/crypto/bcrypt"
@@ -49,11 +51,13 @@ func TestReadUsersRefuses(t *testing.T) {
 		mode fs.FileMode
 		why  string
 	}{
-		"a file that everybody may read": {"a:b:" + hash, 0o644, "chmod o-r"},
-		"a line of another form":         {"a:" + hash, 0o600, "line 1: a line is user:tenant:hash"},
-		"a password in the clear":        {"# \na:b:secret", 0o600, "line 2: the hash of user a is not bcrypt's"},
-		"a user twice":                   {"a:b:" + hash + "\na:c:" + hash, 0o600, "line 2: the user a is there twice"},
-		"nobody":                         {"# nobody\n", 0o600, "names nobody"},
+		"a file that everybody may read":  {"a:b:" + hash, 0o644, "chmod o-r"},
+		"a file that its group may write": {"a:b:" + hash, 0o660, "(mode 0660), and so make themselves a user of any tenant: chmod go-w"},
+		"a file that all may write":       {"a:b:" + hash, 0o602, "chmod go-w"},
+		"a line of another form":          {"a:" + hash, 0o600, "line 1: a line is user:tenant:hash"},
+		"a password in the clear":         {"# \na:b:secret", 0o600, "line 2: the hash of user a is not bcrypt's"},
+		"a user twice":                    {"a:b:" + hash + "\na:c:" + hash, 0o600, "line 2: the user a is there twice"},
+		"nobody":                          {"# nobody\n", 0o600, "names nobody"},
 	} {
 		_, err := ReadUsers(usersFile(t, c.text, c.mode))
 		switch {
@@ -65,6 +69,29 @@ func TestReadUsersRefuses(t *testing.T) {
 	}
 	if _, err := ReadUsers("/no/such/file"); err == nil {
 		t.Error("a file that is not there was read")
+	}
+}
+
+// owned is the information of a file that belongs to somebody.
+type owned struct {
+	fs.FileInfo
+	uid uint32
+}
+
+func (owned) Mode() fs.FileMode { return 0o600 }
+func (o owned) Sys() any        { return &syscall.Stat_t{Uid: o.uid} }
+
+// TestAFileOfUsersBelongsToRootOrTheDaemon: whoever owns it can make itself a user of any tenant.
+func TestAFileOfUsersBelongsToRootOrTheDaemon(t *testing.T) {
+	own := uint32(os.Geteuid())
+	for uid, allowed := range map[uint32]bool{0: true, own: true, own + 4711: false} {
+		err := trusted("/etc/users", owned{uid: uid})
+		if (err == nil) != allowed {
+			t.Errorf("that of user %d: %v", uid, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), fmt.Sprintf("/etc/users belongs to user %d", uid)) {
+			t.Errorf("the error does not say what is wrong: %v", err)
+		}
 	}
 }
 

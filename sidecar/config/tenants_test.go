@@ -109,6 +109,33 @@ func TestProblemsOfTenants(t *testing.T) {
 	}
 }
 
+// TestTheRedisProtocolLetsNobodyBeDefaultWhoIsNot at the socket.
+func TestTheRedisProtocolLetsNobodyBeDefaultWhoIsNot(t *testing.T) {
+	const (
+		a     = "[tenants.a]\nsocket = '/run/a'\n"
+		uids  = "[tenants.default]\nallowed_uids = [7]\n"
+		tcp   = "resp = '127.0.0.1:1'\n"
+		unix  = "resp = 'unix:/run/r'\n"
+		users = "redis.users = '/etc/users'\n"
+	)
+	for text, parts := range map[string][]string{
+		tcp + uids:     {`:1: resp = "127.0.0.1:1"`, "whatever tenants.default.allowed_uids says", "set redis.users"},
+		unix + uids:    {`:1: resp = "unix:/run/r"`, "whatever tenants.default.allowed_uids says", "set redis.users"},
+		tcp + a:        {`:1: resp = "127.0.0.1:1"`, "each of the other tenants", "set redis.users, or use a Unix socket"},
+		tcp + uids + a: {"allowed_uids says", "each of the other tenants"},
+	} {
+		expectProblem(t, text, writeFile(t, text), nil, nil, parts)
+	}
+	for _, text := range []string{
+		tcp, unix, unix + a, unix + "[tenants.default]\nwaiters = 1\n" + a, uids + a, tcp + "[tenants.default]\nwaiters = 1\n",
+		tcp + users + uids + a, unix + users + uids,
+	} {
+		if _, _, err := Load(writeFile(t, text), nil, nil); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // TestATenantOfRedisUsersNeedsNoSocket: its users have passwords.
 func TestATenantOfRedisUsersNeedsNoSocket(t *testing.T) {
 	if _, _, err := Load(writeFile(t, "redis.users = '/etc/users'\n[tenants.a]\nwaiters = 1"), nil, nil); err != nil {

@@ -108,7 +108,7 @@ func (c *Config) sockets() (all []rule) {
 
 // relations are about several settings. They are looked at only when each is right by itself.
 func (c *Config) relations() []rule {
-	return append(append(c.sockets(), c.clustering()...), []rule{
+	return append(slices.Concat(c.sockets(), c.clustering(), c.strangers()), []rule{
 		{"limits.unfinished", c.Limits.Unfinished < c.Limits.MaxFrame, "a message of limits.max_frame would never fit"},
 		{"limits.unread", c.Limits.Unread < c.Limits.MaxFrame, "an answer of limits.max_frame would never fit"},
 		{"limits.unread", !c.RESP.IsZero() && c.Limits.Unread < c.Redis.OutputBuffer, "a reply of redis.output_buffer would never fit"},
@@ -117,6 +117,20 @@ func (c *Config) relations() []rule {
 		{"resp", c.RESP.Network == "tcp" && !c.RESP.isLoopback() && c.Redis.Users == "",
 			"other machines can reach it, and nobody needs a password: set redis.users, or use a loopback address or a Unix socket"},
 	}...)
+}
+
+// strangers returns a rule for each way in which the Redis protocol without users would let somebody be the tenant default who
+// cannot be it at the socket. The socket's mode and group are those of a Unix socket of the Redis protocol too, so several tenants are
+// kept apart by it as they are by theirs.
+func (c *Config) strangers() []rule {
+	open := !c.RESP.IsZero() && c.Redis.Users == ""
+	others := slices.DeleteFunc(slices.Clone(c.Tenants), func(t Tenant) bool { return t.Name == DefaultTenant })
+	return []rule{
+		{"resp", open && len(c.Tenant(DefaultTenant).AllowedUIDs) > 0,
+			"without redis.users everybody who reaches it belongs to the tenant default, whatever tenants.default.allowed_uids says: set redis.users, or remove allowed_uids"},
+		{"resp", open && c.RESP.Network == "tcp" && len(others) > 0,
+			"without redis.users every user of this machine, and so each of the other tenants, belongs to the tenant default there: set redis.users, or use a Unix socket"},
+	}
 }
 
 // validate reports every value that is not allowed.

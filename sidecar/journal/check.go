@@ -66,7 +66,8 @@ func shareDir(dir string) (release func(), err error) {
 
 // Repair makes a journal that a start would refuse acceptable by keeping exactly what is before the damage. What is taken out is kept
 // beside it in files whose names end in .lost, which nothing reads. It returns what it did, a sentence
-// each. A damaged snapshot cannot be repaired: what is before its damage is a part of the keys, not of the time.
+// each. A snapshot that is damaged or missing cannot be repaired: what is before its damage is a part of the keys, not of the time, and
+// what is behind it is only what changed since.
 func Repair(dir string, keys *Keys) (did []string, err error) {
 	lock, err := lockDir(dir)
 	if err != nil {
@@ -82,6 +83,9 @@ func Repair(dir string, keys *Keys) (did []string, err error) {
 		return nil, err
 	}
 	d := report.Damage
+	if errors.Is(d, errNoSnapshot) {
+		return nil, fmt.Errorf("%s is missing, which cannot be repaired: put it back, restore the directory from a backup, or move the directory away to begin empty", d.File)
+	}
 	if n := len(c.snapshots); n > 0 && d.File == c.path(snapshotPrefix, c.snapshots[n-1]) {
 		return nil, fmt.Errorf("%s is a damaged snapshot, which cannot be repaired: restore the directory from a backup, or move it away to begin empty", d.File)
 	}

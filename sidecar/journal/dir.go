@@ -26,6 +26,9 @@ type Damage struct {
 }
 
 func (d *Damage) Error() string {
+	if errors.Is(d.What, errNoSnapshot) {
+		return fmt.Sprintf("%s: %v; put it back, or restore the directory from a backup", d.File, d.What)
+	}
 	return fmt.Sprintf("%s, offset %d: %v; look with: coatcheck journal check %s; keep what is before it with: coatcheck journal repair %s",
 		d.File, d.Offset, d.What, filepath.Dir(d.File), filepath.Dir(d.File))
 }
@@ -123,6 +126,9 @@ func (m *misplaced) Unwrap() error { return m.error }
 func (c contents) replay(to replayer) (replayed, error) {
 	var r replayed
 	segments := c.segments
+	if d := c.missingSnapshot(); d != nil {
+		return r, d
+	}
 	if n := len(c.snapshots); n > 0 {
 		number := c.snapshots[n-1]
 		s, err := c.read(snapshotPrefix, snapshotMagic, number, to)
@@ -160,6 +166,18 @@ func (c contents) replay(to replayer) (replayed, error) {
 	}
 	return r, nil
 }
+
+// missingSnapshot returns the damage when there should be a snapshot and is none: segments are numbered from 1 on, and only a snapshot
+// that stands for the first ones removes them.
+func (c contents) missingSnapshot() *Damage {
+	if len(c.snapshots) > 0 || len(c.segments) == 0 || c.segments[0] == 1 {
+		return nil
+	}
+	return &Damage{c.path(snapshotPrefix, c.segments[0]), 0, errNoSnapshot}
+}
+
+// errNoSnapshot is why segments are of no use by themselves.
+var errNoSnapshot = errors.New("the snapshot, which the segments complete, is missing; and so are the segments that it replaced")
 
 func (c contents) path(prefix string, number uint64) string {
 	return filepath.Join(c.dir, fileName(prefix, number))

@@ -18,7 +18,7 @@
 //   - What was committed survives the death of the process; a loss of power costs nothing with Always, the
 //     last second and an fsync's time at most with EverySec.
 //   - A torn record at the very end of the last segment is dropped, with a line in the log. Damage anywhere else stops Open, with
-//     the file, the offset and the command that repairs: nothing is skipped silently.
+//     the file, the offset and the command that repairs: nothing is skipped silently. So does a file that is missing before the last segment.
 //   - When the disk fails or is full, Ready says so until a retry succeeds; what was taken before is written then. After a
 //     failed fsync it is a snapshot in new files that ends the failure: no fsync of the old ones is believed.
 //   - With Keys, records are sealed by AES-256-GCM, each file under a key of its own, derived from one that the file names and

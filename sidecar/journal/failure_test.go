@@ -145,6 +145,64 @@ func TestASegmentThatCannotBeBegunLeavesTheOldOneInUse(t *testing.T) {
 	}
 }
 
+// TestAFileThatIsMissingIsNoticed: snapshot and segments each, by a check and by a start; only the last segment may have never been begun.
+func TestAFileThatIsMissingIsNoticed(t *testing.T) {
+	whole := t.TempDir()
+	s, j := open(t, Config{Dir: whole, Values: true})
+	for i := range 5 {
+		set(t, s, j, fmt.Sprint("k", i), "1")
+		if i == 1 {
+			if err := j.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+		} else if _, err := j.rotate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := list(whole, nil)
+	if err != nil || len(c.snapshots) != 1 || len(c.segments) < 4 {
+		t.Fatalf("there are %+v: %v", c, err)
+	}
+	crash(j)
+	lost := map[string]bool{c.path(snapshotPrefix, c.snapshots[0]): true} // and whether nothing is left to start with
+	for _, n := range c.segments[:len(c.segments)-1] {
+		lost[c.path(segmentPrefix, n)] = false
+	}
+	for path, all := range lost {
+		dir, name := t.TempDir(), filepath.Base(path)
+		if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		if report, err := Check(dir, nil); err != nil || report.Damage == nil || filepath.Base(report.Damage.File) != name {
+			t.Errorf("%s: the check says %+v, %v", name, report, err)
+		}
+		var d *Damage
+		log, _ := quiet()
+		if err := New(Config{Dir: dir, Values: true, Log: log}, store.New(store.Limits{})).Open(); !errors.As(err, &d) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: the start says %v", name, err)
+		}
+		before, _ := os.ReadDir(dir)
+		did, err := Repair(dir, nil)
+		if all {
+			if after, _ := os.ReadDir(dir); err == nil || !strings.Contains(err.Error(), "cannot be repaired") || len(did) > 0 || len(after) != len(before) {
+				t.Errorf("%s: the repair did %v, %v", name, did, err)
+			}
+			continue
+		}
+		if err != nil || len(did) == 0 {
+			t.Errorf("%s: the repair did %v, %v", name, did, err)
+		}
+		s, j := open(t, Config{Dir: dir, Values: true})
+		if get(s, "k0") != "1" || get(s, "k4") != "(none)" {
+			t.Errorf("%s: after the repair k0 is %s, k4 %s", name, get(s, "k0"), get(s, "k4"))
+		}
+		j.Close()
+	}
+}
+
 func TestCloseWhileTheDiskFailsSaysSoAndGivesTheDirectoryFree(t *testing.T) {
 	f := &faults{}
 	cfg := faultyConfig(t, f)

@@ -29,7 +29,7 @@
 // # Does not guarantee
 //
 //   - That a change which was acknowledged without a copy outlives its owner. Such changes are counted and logged.
-//   - That anything is kept when owner and runner-up are gone together.
+//   - That anything is kept when owner and runner-up are gone together, and stay away for longer than two minutes.
 //
 // # Locks
 //

@@ -250,6 +250,13 @@ func TestAPausedOwnerAcknowledgesNothing(t *testing.T) {
 	}
 }
 
+// cutBetween cuts two hosts off from each other, or connects them again.
+func (w *world) cutBetween(a, b *host, is bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut[[2]string{a.id, b.id}], w.cut[[2]string{b.id, a.id}] = is, is
+}
+
 // cutOff cuts a host off, or connects it again.
 func (w *world) cutOff(h *host, is bool) {
 	w.mu.Lock()
@@ -276,6 +283,64 @@ func TestAMinorityRefuses(t *testing.T) {
 		w.cutOff(w.hosts[0], false)
 		w.settle(30 * time.Second)
 		w.full(w.hosts[0], 64)
+	})
+}
+
+// Owner and runner-up of some shards are cut off together: what they have is waited for, and the other shards are served.
+func TestWhatOnlyCutOffHostsHaveIsWaitedFor(t *testing.T) {
+	inMemory(t, 5, func(t *testing.T, w *world) {
+		w.fill(100)
+		v := w.hosts[2].seat.view()
+		off := func(id string) bool { return id == w.hosts[0].id || id == w.hosts[1].id }
+		for _, a := range w.hosts[:2] {
+			for _, b := range w.hosts[2:] {
+				w.cutBetween(a, b, true)
+			}
+		}
+		time.Sleep(time.Minute) // and two seconds for each that is refused
+		waiting := 0
+		for i := range 100 {
+			shard := store.ShardOfKey([]byte(fmt.Sprint(i)))
+			value, err := w.get(w.hosts[2], fmt.Sprint(i))
+			switch both := off(v.owner(shard)) && off(v.runnerUp(shard)); {
+			case both && errors.Is(err, arbiter.ErrNotDecided):
+				waiting++
+			case both || err != nil || value != fmt.Sprint("value ", i):
+				t.Errorf("session %d, which only hosts that are cut off have: %v: %q, %v", i, both, value, err)
+			}
+		}
+		if waiting == 0 {
+			t.Error("the two that are cut off were owner and runner-up of nothing")
+		}
+		for _, a := range w.hosts[:2] {
+			for _, b := range w.hosts[2:] {
+				w.cutBetween(a, b, false)
+			}
+		}
+		w.settle(30 * time.Second)
+		w.full(w.hosts[2], 100)
+	})
+}
+
+// They do not come back: what is left is served, which is counted.
+func TestWhatDeadHostsHadIsGivenUpInTheEnd(t *testing.T) {
+	inMemory(t, 5, func(t *testing.T, w *world) {
+		w.fill(300)
+		w.hosts[0].kill()
+		w.hosts[1].kill()
+		time.Sleep(lostAfter + 10*time.Second)
+		lost := 0
+		for i := range 300 {
+			switch value, err := w.get(w.hosts[2], fmt.Sprint(i)); {
+			case err != nil:
+				t.Errorf("session %d: %v", i, err)
+			case value == "":
+				lost++
+			}
+		}
+		if lost == 0 {
+			t.Error("the two that are dead were owner and runner-up of nothing")
+		}
 	})
 }
 

@@ -24,6 +24,7 @@ const (
 	heardFor  = 2 * time.Second        // how long after the question an answer counts
 	grace     = 3 * time.Second        // how long a new owner waits for one before it that did not answer
 	maxOffset = 500 * time.Millisecond // between the clocks of members
+	lostAfter = 2 * time.Minute        // how long shards wait for a host that may have their newest copy
 )
 
 // Config is what a Seat needs to know.

@@ -195,19 +195,47 @@ func (s *Seat) newest(shard int, found map[string]*survey) []string {
 	return hosts
 }
 
-// bring gets the newest copies of shards and serves them, those of each source by themselves.
+// bring gets the newest copies of shards and serves them, those of each source by themselves. Shards of which a host that does not answer may have a
+// newer copy wait for it: if it comes back there is another view, in which it is asked.
 func (s *Seat) bring(ctx context.Context, v *view, shards []int, found map[string]*survey, since int64) {
-	bySource := make(map[string][]int)
+	bySource, doubted := make(map[string][]int), make(map[string][]int)
 	for _, shard := range shards {
-		source := ""
+		source, best := "", uint64(0)
 		if hosts := s.newest(shard, found); len(hosts) > 0 {
 			source = hosts[0]
+			best = found[source].claims[shard].epoch
 		}
-		bySource[source] = append(bySource[source], shard)
+		if mayBeOlder(shard, best, found) {
+			doubted[source] = append(doubted[source], shard)
+		} else {
+			bySource[source] = append(bySource[source], shard)
+		}
 	}
-	s.tellOlder(v, bySource, found)
 	var all sync.WaitGroup
+	defer all.Wait()
+	s.bringEach(ctx, v, bySource, found, since, &all)
+	if len(doubted) == 0 {
+		return
+	}
+	if s.isMissing(found) {
+		n := 0
+		for _, shards := range doubted {
+			n += len(shards)
+		}
+		s.says.warn("", "shards wait for a host that does not answer, for it may have the newest copy", "shards", n, "at_most", lostAfter.String(), "view", v.id.String())
+		pause(ctx, time.Duration(since+lostAfter.Milliseconds()-s.cfg.Clock())*time.Millisecond)
+		if ctx.Err() != nil {
+			return
+		}
+	}
+	s.tellOlder(v, doubted, found)
+	s.bringEach(ctx, v, doubted, found, since, &all)
+}
+
+// bringEach gets and serves the shards of each source.
+func (s *Seat) bringEach(ctx context.Context, v *view, bySource map[string][]int, found map[string]*survey, since int64, all *sync.WaitGroup) {
 	for source, shards := range bySource {
+		s.tellBrought(source, shards, found)
 		all.Go(func() {
 			switch {
 			case source == "":
@@ -220,40 +248,60 @@ func (s *Seat) bring(ctx context.Context, v *view, shards []int, found map[strin
 			}
 		})
 	}
-	all.Wait()
 }
 
-// tellOlder counts the shards whose newest copy, of those that were found, may lack what was decided last: other shards were served in a later
-// epoch.
-func (s *Seat) tellOlder(v *view, bySource map[string][]int, found map[string]*survey) {
-	last := uint64(0)
+// isMissing says whether a member of the member set has not answered.
+func (s *Seat) isMissing(found map[string]*survey) bool {
+	return slices.ContainsFunc(s.members(), func(m Member) bool { return found[m.ID] == nil })
+}
+
+// mayBeOlder says whether a shard may have been served after its newest copy that was found was made, in best: in a view whose owner did
+// not answer, or in one that nobody remembers. Who owned the shard in a view, answered, and does not claim to have served it did not.
+func mayBeOlder(shard int, best uint64, found map[string]*survey) bool {
+	last, since := best, make(map[uint64]bool)
 	for _, t := range found {
 		last = max(last, t.last)
+		for _, v := range t.past {
+			if v.id.Epoch <= best {
+				continue
+			}
+			if owner := v.owner(shard); owner != "" && found[owner] == nil {
+				return true
+			}
+			since[v.id.Epoch] = true
+			last = max(last, v.id.Epoch)
+		}
 	}
+	return uint64(len(since)) < last-best
+}
+
+// tellBrought tells tests of the copies that shards are to be served from.
+func (s *Seat) tellBrought(source string, shards []int, found map[string]*survey) {
+	if s.cfg.faults.brought == nil {
+		return
+	}
+	for _, shard := range shards {
+		best := uint64(0)
+		if source != "" {
+			best = found[source].claims[shard].epoch
+		}
+		s.cfg.faults.brought(shard, best)
+	}
+}
+
+// tellOlder counts shards that are served although their newest copy, of those that were found, may lack what was decided last.
+func (s *Seat) tellOlder(v *view, bySource map[string][]int, found map[string]*survey) {
 	empty, older := 0, 0
 	for source, shards := range bySource {
-		for _, shard := range shards {
-			best := claim{}
-			if source != "" {
-				best = found[source].claims[shard]
-			}
-			switch {
-			case best.epoch >= last:
-			case best.epoch == 0:
-				empty++
-			default:
-				older++
-			}
-			if s.cfg.faults.brought != nil {
-				s.cfg.faults.brought(shard, best.epoch)
-			}
+		if source == "" {
+			empty += len(shards)
+		} else {
+			older += len(shards)
 		}
 	}
 	s.m.empty.Add(float64(empty))
 	s.m.older.Add(float64(older))
-	if empty+older > 0 {
-		s.says.warn("", "the newest copies of shards were not found: what was decided last may be lost", "older", older, "empty", empty, "view", v.id.String())
-	}
+	s.says.warn("", "the newest copies of shards were not found: what was decided last may be lost", "older", older, "empty", empty, "view", v.id.String())
 }
 
 // tellOwn says that shards are served from a runner-up's copy: this host's.
@@ -273,17 +321,23 @@ func (s *Seat) tellOwn(shards []int, found map[string]*survey) {
 func (s *Seat) bringFrom(ctx context.Context, v *view, source string, shards []int, found map[string]*survey, since int64) {
 	var waits sync.WaitGroup
 	defer waits.Wait()
-	left := s.pull(ctx, v, source, shards, &found[source].claims, func(got []int) {
+	serve := func(got []int) {
 		from := fromOwner
 		if found[source].claims[got[0]].role == asRunnerUp {
 			from = fromRunnerUp
 			s.says.warn("", "shards are served from a runner-up's copy, for their owner does not answer", "shards", len(got), "source", source)
 		}
 		waits.Go(func() { s.serveInTime(ctx, v, got, found, since, from, source) })
-	})
+	}
+	left := s.pull(ctx, v, source, shards, &found[source].claims, serve)
+	for len(left) > 0 && ctx.Err() == nil && s.cfg.Clock() < since+lostAfter.Milliseconds() { // it has the newest copy, and a view without it comes soon if it is gone
+		pause(ctx, beat)
+		left = s.pull(ctx, v, source, left, &found[source].claims, serve)
+	}
 	if len(left) == 0 || ctx.Err() != nil {
 		return
 	}
+	s.tellOlder(v, map[string][]int{source: left}, found)
 	without := maps.Clone(found)
 	lost := *found[source]
 	for _, shard := range left {

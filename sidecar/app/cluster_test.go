@@ -183,8 +183,12 @@ func (o *town) turn(c *client.Client, n int) error {
 		return fmt.Errorf("turn %d: %s had %d visits, has %d", n, id, len(want), len(got))
 	}
 	r, err = c.Call(o.t.Context(), "session.commit", wire.Pairs{
-		{Key: "id", Value: id}, {Key: "token", Value: token}, {Key: "fence", Value: opened["fence"]},
-		{Key: "data", Value: strings.Repeat("x", n/20+1)}, {Key: "ttl_ms", Value: 600_000}, {Key: "release", Value: true},
+		{Key: "id", Value: id},
+		{Key: "token", Value: token},
+		{Key: "fence", Value: opened["fence"]},
+		{Key: "data", Value: strings.Repeat("x", n/20+1)},
+		{Key: "ttl_ms", Value: 600_000},
+		{Key: "release", Value: true},
 	})
 	if err != nil {
 		return fmt.Errorf("turn %d: commit: %w", n, err)
@@ -498,7 +502,19 @@ func TestTheManualExplainsTheMetricsOfACluster(t *testing.T) {
 			t.Errorf("docs/operations.md does not explain %s", m[1])
 		}
 	}
+	promises, err := os.ReadFile("../../docs/consistency.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range named.FindAllStringSubmatch(string(manual)+string(promises), -1) {
+		if !strings.Contains(body, "# HELP "+m[1]+" ") {
+			t.Errorf("the documents name %s, which is not reported", m[1])
+		}
+	}
 }
+
+// named is a metric of ours in a document, with labels or without.
+var named = regexp.MustCompile("`(coatcheck_(?:owner|cluster)_[a-z_]*[a-z])[`{]")
 
 func TestSecretsAreReadAgain(t *testing.T) {
 	t.Parallel()

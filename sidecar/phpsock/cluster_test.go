@@ -29,9 +29,11 @@ func (f *fakeCluster) note(what string) error {
 func (f *fakeCluster) Members(context.Context) (wire.Pairs, error) {
 	return wire.Pairs{{Key: "cluster", Value: "shop"}}, nil
 }
+
 func (f *fakeCluster) Join(_ context.Context, address string) error { return f.note("join " + address) }
 func (f *fakeCluster) Leave(context.Context) error                  { return f.note("leave") }
 func (f *fakeCluster) Reload() ([]string, error)                    { return []string{"aa", "bb"}, f.note("reload") }
+
 func (f *fakeCluster) Forget(id string, force bool) error {
 	if force {
 		id += " by force"

@@ -31,7 +31,7 @@ final class ApiTest extends CacheTestCase
     }
 
     /** @return array<string, array{mixed}> */
-    public function values(): array
+    public static function values(): array
     {
         return [
             'text' => ['alpha'], 'empty text' => [''], 'digits as text' => ['007'], 'a number as text' => ['5'],
@@ -130,7 +130,7 @@ final class ApiTest extends CacheTestCase
     }
 
     /** @return array<string, array{mixed, int|float}> */
-    public function noIntegers(): array
+    public static function noIntegers(): array
     {
         return [
             'text' => ['word', 2], 'digits' => ['5', 7], 'float' => [1.5, 3.5], 'array' => [[1], 2], 'null' => [null, 2],
@@ -247,7 +247,7 @@ final class ApiTest extends CacheTestCase
     }
 
     /** @return array<string, array{mixed}> */
-    public function noKeys(): array
+    public static function noKeys(): array
     {
         return ['empty' => [''], 'blank' => [" \t"], 'null' => [null], 'false' => [false], 'float' => [1.5], 'array' => [[]]];
     }

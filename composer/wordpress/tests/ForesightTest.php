@@ -113,7 +113,7 @@ final class ForesightTest extends CacheTestCase
     }
 
     /** @return array<string, array{string}> */
-    public function brokenRecords(): array
+    public static function brokenRecords(): array
     {
         return [
             'bytes' => ["\0\1"], 'text' => [serialize('text')], 'numbers' => [serialize([1, 2])],

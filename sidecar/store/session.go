@@ -1,6 +1,9 @@
 package store
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // remember is how long an ended lease and a destroyed session are remembered, so that their late writer can be
 // told from a stale one. It bounds memory only: what is forgotten is refused.
@@ -45,10 +48,13 @@ func (sh *shard) setData(x *session, data []byte) {
 // setHold replaces the session's grant; the zero hold ends it.
 func (sh *shard) setHold(x *session, h hold) {
 	x.hold = h
-	if h.token == "" {
-		delete(sh.held, x)
-	} else {
-		sh.held[x] = struct{}{}
+	switch {
+	case h.token == "":
+		delete(x.space.held, x)
+	case x.space.held == nil:
+		x.space.held = map[*session]struct{}{x: {}}
+	default:
+		x.space.held[x] = struct{}{}
 	}
 }
 
@@ -312,20 +318,28 @@ func (sh *shard) sessionExists(c *Command) Result {
 func (s *Store) listSessions(c *Command) Result {
 	var r Result
 	s.each(c, func(sh *shard) bool {
-		for _, sp := range sh.spaces {
-			for _, x := range sp.sessions {
-				if len(r.Sessions) >= c.Limit {
-					return false
-				}
-				if x.has(c.Now) && c.lists(sp.name, x.key) {
-					r.Sessions = append(r.Sessions, SessionInfo{
-						Space: sp.name, ID: x.key, Size: len(x.data),
-						ExpiresAt: x.expiresAt, Locked: x.hold.live(c.Now),
-					})
-				}
+		for _, sp := range sh.order {
+			if c.of(sp) && !sp.listSessions(c, &r) {
+				return false
 			}
 		}
 		return true
 	})
 	return r
+}
+
+// listSessions adds the space's sessions to a listing, and says whether it may go on.
+func (sp *space) listSessions(c *Command, r *Result) bool {
+	for _, x := range sp.sessions {
+		if len(r.Sessions) >= c.Limit {
+			return false
+		}
+		if x.has(c.Now) && strings.HasPrefix(x.key, string(c.Match)) {
+			r.Sessions = append(r.Sessions, SessionInfo{
+				Space: sp.name, ID: x.key, Size: len(x.data),
+				ExpiresAt: x.expiresAt, Locked: x.hold.live(c.Now),
+			})
+		}
+	}
+	return true
 }

@@ -27,7 +27,6 @@ func New(limits Limits) *Store {
 		sh := &s.shards[i]
 		sh.store, sh.number = s, i
 		sh.spaces = make(map[Space]*space)
-		sh.held = make(map[*session]struct{})
 		sh.random = uint64(i) + 1
 	}
 	return s
@@ -42,8 +41,6 @@ type shard struct {
 	order  []*space  // the same, in the order in which they came
 	due    deadlines // sessions and locks, by when they can be dropped
 	stamp  uint64    // the last one issued
-
-	held map[*session]struct{} // sessions whose hold is not empty, lapsed or not
 
 	// forgotten is the highest fence of a session grant whose entry was dropped. A locked write to an id
 	// without an entry is refused unless its fence is higher: who came after it is no longer known.
@@ -67,7 +64,8 @@ type space struct {
 	usage    *usage // of its tenant
 	bucket   *bucket
 	sessions map[string]*session
-	records  int // sessions that have data
+	held     map[*session]struct{} // sessions whose hold is not empty, lapsed or not; nil: none
+	records  int                   // sessions that have data
 	locks    map[string]*lock
 	bytes    int64 // what sessions and locks cost
 }
@@ -294,7 +292,7 @@ func (s *Store) stats(c *Command) Result {
 	st := Stats{Bytes: u.bytes.Load(), Limit: limit, Own: tenant != "" && limit == u.limit, Evicted: u.evicted.Load()}
 	s.each(c, func(sh *shard) bool {
 		for _, sp := range sh.order {
-			if tenant != "" && sp.name.Tenant != tenant {
+			if !c.of(sp) {
 				continue
 			}
 			st.Values += len(sp.bucket.values)
@@ -305,10 +303,10 @@ func (s *Store) stats(c *Command) Result {
 					st.Locks++
 				}
 			}
-		}
-		for x := range sh.held {
-			if (tenant == "" || x.space.name.Tenant == tenant) && x.hold.live(c.Now) {
-				st.Locks++
+			for x := range sp.held {
+				if x.hold.live(c.Now) {
+					st.Locks++
+				}
 			}
 		}
 		return true

@@ -113,6 +113,9 @@ func NewRoutingMetrics(r prometheus.Registerer) *RoutingMetrics {
 	for _, outcome := range []string{outcomeDecided, outcomeNotDecided, outcomeUnknown} {
 		m.asked.WithLabelValues(outcome)
 	}
+	for _, outcome := range []string{"sent", "dropped"} {
+		m.wakes.WithLabelValues(outcome)
+	}
 	return m
 }
 

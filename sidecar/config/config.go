@@ -220,7 +220,8 @@ type Limits struct {
 	Connections int `key:"connections" default:"10000" min:"1" max:"1000000"`
 
 	// Unfinished is how much memory messages that have not arrived whole may take, for each tenant by itself and
-	// beyond the first 4 KiB of each. A client whose next bytes do not fit is cut off. It may not be below max_frame.
+	// beyond the first 4 KiB of each, and what requests keep that wait: twice the name of their key or lock. A client whose next bytes
+	// do not fit is cut off; a wait that does not fit is refused. It may not be below max_frame.
 	Unfinished Size `key:"unfinished" default:"256MiB" min:"1MiB" max:"65536MiB"`
 
 	// Unread is how much memory answers that clients do not take may use, for each tenant by itself and both protocols

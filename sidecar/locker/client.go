@@ -25,6 +25,8 @@ type Client struct {
 	l    *Locker
 	gone chan struct{} // closed by Close and Abandon
 
+	looks chan struct{} // bounds the watches that look, or whose result is in use, to one
+
 	mu     sync.Mutex
 	closed bool               // guarded by mu
 	held   map[heldName]*held // guarded by mu

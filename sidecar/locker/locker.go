@@ -99,7 +99,7 @@ func (l *Locker) Waiters(c *store.Command) int {
 
 // NewClient returns a client. The caller closes it.
 func (l *Locker) NewClient() *Client {
-	return &Client{l: l, held: make(map[heldName]*held), gone: make(chan struct{})}
+	return &Client{l: l, held: make(map[heldName]*held), gone: make(chan struct{}), looks: make(chan struct{}, 1)}
 }
 
 // Wake tells those who wait here for the session's or the named lock that it was released elsewhere, and those who watch the key

@@ -15,29 +15,55 @@ type watched struct {
 }
 
 // Watch waits until the version of the key of an OpVersion command is not version, at most until
-// timeout, and returns the result and true; or false when time is up. It returns ErrClosed or ErrShuttingDown, or
-// what the arbiter or ctx returned.
-func (c *Client) Watch(ctx context.Context, cmd *store.Command, version uint64, timeout time.Duration) (store.Result, bool, error) {
+// timeout, and returns the result, and what the caller calls when it needs the result no more; or nil when time is up. It
+// returns ErrClosed or ErrShuttingDown, or what the arbiter or ctx returned.
+//
+// Until it is called, the client's other watches do not look: one change may end all of them, and their results may be
+// large.
+func (c *Client) Watch(ctx context.Context, cmd *store.Command, version uint64, timeout time.Duration) (r store.Result, done func(), err error) {
 	n := nameOf(cmd)
 	timeUp := time.NewTimer(timeout)
 	defer timeUp.Stop()
 	for {
 		change := c.l.watch(n) // before the look, so that no change falls between
-		r, err := c.l.arb.Do(ctx, cmd)
-		if err != nil || r.Version != version {
-			c.l.unwatch(n, change)
-			return r, true, err
+		r, err := c.look(ctx, cmd, version, timeUp)
+		if err == nil && r.Version == version {
+			err = c.pause(ctx, change, timeUp, r.N)
 		}
-		err = c.pause(ctx, change, timeUp, r.N)
 		c.l.unwatch(n, change)
-		if err == errTimeUp {
-			return store.Result{}, false, nil
-		}
-		if err != nil {
-			return store.Result{}, false, err
+		switch {
+		case err == errTimeUp:
+			return store.Result{}, nil, nil
+		case err != nil:
+			return store.Result{}, nil, err
+		case r.Version != version:
+			return r, c.looked, nil
 		}
 	}
 }
+
+// look looks when it is the watch's turn, which lasts on when it sees another version.
+func (c *Client) look(ctx context.Context, cmd *store.Command, version uint64, timeUp *time.Timer) (store.Result, error) {
+	select {
+	case c.looks <- struct{}{}:
+	case <-timeUp.C:
+		return store.Result{}, errTimeUp
+	case <-c.gone:
+		return store.Result{}, ErrClosed
+	case <-c.l.draining:
+		return store.Result{}, ErrShuttingDown
+	case <-ctx.Done():
+		return store.Result{}, ctx.Err()
+	}
+	r, err := c.l.arb.Do(ctx, cmd)
+	if err != nil || r.Version == version {
+		c.looked()
+	}
+	return r, err
+}
+
+// looked ends a turn.
+func (c *Client) looked() { <-c.looks }
 
 // errTimeUp ends a pause that nothing else ended.
 var errTimeUp = errors.New("time is up")

@@ -19,6 +19,15 @@ type seen struct {
 	at      time.Duration
 }
 
+// watchOnce watches a key and needs what it saw no more.
+func watchOnce(ctx context.Context, c *Client, key string, known uint64, timeout time.Duration) (r store.Result, changed bool, err error) {
+	r, done, err := c.Watch(ctx, versionOf(key), known, timeout)
+	if done != nil {
+		done()
+	}
+	return r, done != nil, err
+}
+
 func versionOf(key string) *store.Command {
 	return &store.Command{Op: store.OpVersion, Space: space, Key: []byte(key)}
 }
@@ -38,7 +47,7 @@ func (h *house) watch(c *Client, key string, timeout time.Duration) <-chan seen 
 	done := make(chan seen, 1)
 	known := h.version(key)
 	go func() {
-		r, changed, err := c.Watch(context.Background(), versionOf(key), known, timeout)
+		r, changed, err := watchOnce(context.Background(), c, key, known, timeout)
 		done <- seen{r, changed, err, h.now()}
 	}()
 	synctest.Wait()
@@ -59,17 +68,82 @@ func TestWatchAnswersAtOnceWhenTheVersionIsAnother(t *testing.T) {
 		c := h.l.NewClient()
 		defer c.Close()
 		for _, known := range []uint64{0, 5, math.MaxInt64} {
-			r, changed, err := c.Watch(h.t.Context(), versionOf("k"), known, time.Minute)
+			r, changed, err := watchOnce(h.t.Context(), c, "k", known, time.Minute)
 			if err != nil || !changed || r.Found || r.Version == 0 || r.Version == known {
 				t.Errorf("of a missing key, known %d: %+v, %v, %v", known, r, changed, err)
 			}
 		}
 		h.set(c, "k", "v", 0)
-		r, changed, err := c.Watch(h.t.Context(), versionOf("k"), 1, time.Minute)
+		r, changed, err := watchOnce(h.t.Context(), c, "k", 1, time.Minute)
 		if err != nil || !changed || string(r.Value) != "v" {
 			t.Errorf("%+v, %v, %v", r, changed, err)
 		}
 		h.at(0)
+	})
+}
+
+// TestWatchesOfAClientLookOneAfterTheOther, so that the results of many do not come together, and a turn that lasts
+// keeps nobody from what ends a watch otherwise.
+func TestWatchesOfAClientLookOneAfterTheOther(t *testing.T) {
+	inside(t, nil, func(h *house) {
+		c, other := h.l.NewClient(), h.l.NewClient()
+		defer other.Close()
+		known := h.version("k")
+		var dones []func()
+		var timeUps, gone int
+		ended := make(chan func()) // of the watches, for this one to do
+		begin := func(timeout time.Duration) {
+			go func() {
+				_, done, err := c.Watch(context.Background(), versionOf("k"), known, timeout)
+				ended <- func() {
+					switch {
+					case err == ErrClosed:
+						gone++
+					case done == nil:
+						timeUps++
+					default:
+						dones = append(dones, done)
+					}
+				}
+			}()
+		}
+		oneEnds := func() {
+			t.Helper()
+			(<-ended)()
+			synctest.Wait()
+			select {
+			case <-ended:
+				t.Fatal("another watch has ended")
+			default:
+			}
+		}
+		for range 5 {
+			begin(time.Minute)
+		}
+		synctest.Wait()
+		h.set(other, "k", "v", 0)
+		oneEnds()
+		if r, done, err := other.Watch(h.t.Context(), versionOf("k"), known, time.Minute); err != nil || done == nil || string(r.Value) != "v" {
+			t.Errorf("another client's: %+v, %v", r, err)
+		}
+		begin(time.Second)
+		oneEnds()
+		if len(dones) != 1 || timeUps != 1 {
+			t.Fatalf("%d looked and %d had no more time, want one of each", len(dones), timeUps)
+		}
+		h.at(time.Second)
+		dones[0]()
+		oneEnds()
+		if len(dones) != 2 {
+			t.Errorf("%d looked after the first turn, want 2", len(dones))
+		}
+		c.Close()
+		for range 3 {
+			(<-ended)()
+		}
+		if gone != 3 {
+			t.Errorf("%d ended with the client, want the other 3", gone)
+		}
 	})
 }
 
@@ -194,7 +268,7 @@ func TestWatchEndsWithItsClientAndRequest(t *testing.T) {
 			} else {
 				cancel()
 			}
-			_, changed, err := other.Watch(ctx, versionOf("k"), h.version("k"), time.Minute)
+			_, changed, err := watchOnce(ctx, other, "k", h.version("k"), time.Minute)
 			if err == nil || !errors.Is(err, ctx.Err()) || changed {
 				t.Errorf("when its context ends: %v, %v", changed, err)
 			}
@@ -237,7 +311,7 @@ func TestWatchNeverMissesAChange(t *testing.T) {
 		}
 		var known uint64
 		for {
-			r, changed, err := c.Watch(h.t.Context(), versionOf("k"), known, time.Second)
+			r, changed, err := watchOnce(h.t.Context(), c, "k", known, time.Second)
 			if err != nil || !changed {
 				t.Fatalf("the watcher hung at version %d: %v, %v", known, changed, err)
 			}

@@ -192,8 +192,16 @@ func (c *conn) pause() error {
 	return nil
 }
 
-// errUnfinished is returned when the messages that have not arrived whole take as much memory as they may.
+// errUnfinished is returned when the messages that have not arrived whole, and what requests that wait keep, take as much
+// memory as they may.
 var errUnfinished = errors.New("too many unfinished messages of this tenant's clients together (limits.unfinished)")
+
+// unfinishedError is what the client is told of errUnfinished.
+func unfinishedError() *wire.Error {
+	return &wire.Error{
+		Code: wire.Unavailable, Message: errUnfinished.Error(), Details: wire.Pairs{{Key: "reason", Value: tenant.Unfinished.String()}},
+	}
+}
 
 // makeRoom makes room for what is to be read, in a buffer that another connection does not need now or, when a frame
 // needs it, at most as much again as is there.
@@ -237,9 +245,7 @@ func (c *conn) cutOff(err error) {
 	case errors.Is(err, errUnfinished):
 		c.s.refused(tenant.Unfinished, "connection closed: too many unfinished messages", "pid", c.peer.pid,
 			"limit", c.s.cfg.Tenant.Unfinished.Limit())
-		c.send(wire.AppendError(nil, 0, &wire.Error{
-			Code: wire.Unavailable, Message: err.Error(), Details: wire.Pairs{{Key: "reason", Value: tenant.Unfinished.String()}},
-		}))
+		c.send(wire.AppendError(nil, 0, unfinishedError()))
 	case errors.Is(err, os.ErrDeadlineExceeded) && !c.deserted.Load():
 		what := "a message that was begun"
 		if !c.greeted {
@@ -330,6 +336,13 @@ func (c *conn) flush() error {
 	}
 	c.out = c.out[:0]
 	return err
+}
+
+// sendPaid is send for what was taken from the tenant's unread before it was made.
+func (c *conn) sendPaid(frames []byte) {
+	c.write.Lock()
+	defer c.write.Unlock()
+	c.unread(c.socket.WritePaid(frames))
 }
 
 // send writes whole frames. Any goroutine may call it.
@@ -433,12 +446,37 @@ const answerSlack = 8 << 10
 type wait struct {
 	run   func(ctx context.Context, out []byte) ([]byte, error)
 	quota *tenant.Quota // of which the wait has taken 1, for as long as it lasts; nil: none
+	kept  int64         // bytes of the request that are kept for as long: of the tenant's unfinished ones
+
+	paid  int64  // bytes of the tenant's unread answers that run has taken for this one
+	after func() // set by run: what is to be done when the answer is written; nil: nothing
 }
 
-// done gives back what the wait took.
-func (w *wait) done() {
+// keeps returns how many bytes a wait for a key or a lock keeps of its request: they are in its command and in the name that it waits for.
+func keeps(cmd *store.Command) int64 { return 2 * int64(len(cmd.Key)+len(cmd.Token)) }
+
+// pay takes room for an answer of the wait before it is made: many may be about to be made at once.
+func (w *wait) pay(t *tenant.Tenant, bytes int) error {
+	if !t.Unread.Take(int64(bytes)) {
+		return socket.ErrUnread
+	}
+	w.paid += int64(bytes)
+	return nil
+}
+
+// over gives back what the wait took for as long as it lasts.
+func (w *wait) over(t *tenant.Tenant) {
 	if w.quota != nil {
 		w.quota.Give(1)
+	}
+	t.Unfinished.Give(w.kept)
+}
+
+// answered gives back what the answer took.
+func (w *wait) answered(t *tenant.Tenant) {
+	t.Unread.Give(w.paid)
+	if w.after != nil {
+		w.after()
 	}
 }
 
@@ -446,14 +484,8 @@ func (*wait) Error() string { return "the answer has to wait" }
 
 // later answers the request when its wait is over.
 func (c *conn) later(r *wire.Request, w *wait) error {
-	if c.slots == nil {
-		c.slots = make(chan struct{}, maxWaits)
-	}
-	select {
-	case c.slots <- struct{}{}:
-	default:
-		w.done()
-		return &wire.Error{Code: wire.Unavailable, Message: "too many requests of this connection wait already"}
+	if err := c.takeSlot(w); err != nil {
+		return err
 	}
 	if c.request == nil {
 		c.request, c.drop = context.WithCancel(context.Background())
@@ -462,21 +494,50 @@ func (c *conn) later(r *wire.Request, w *wait) error {
 	c.waits.Go(func() {
 		defer func() { <-c.slots }()
 		out, err := w.run(ctx, wire.BeginResponse(nil, id))
-		w.done()
-		if errors.Is(err, locker.ErrClosed) || errors.Is(err, context.Canceled) {
+		w.over(c.s.cfg.Tenant)
+		defer w.answered(c.s.cfg.Tenant)
+		switch {
+		case errors.Is(err, locker.ErrClosed), errors.Is(err, context.Canceled):
 			return // nobody is there for the answer any more
-		}
-		if err != nil {
+		case errors.Is(err, socket.ErrUnread):
+			c.unread(err)
+			return
+		case err != nil:
 			out = wire.AppendError(nil, id, asError(err))
-		} else {
+		default:
 			out = wire.EndResponse(out, 0)
 		}
 		c.s.cfg.Metrics.count(method, err)
-		if !unanswered {
+		switch {
+		case unanswered:
+		case w.paid > 0:
+			c.sendPaid(out)
+		default:
 			c.send(out)
 		}
 	})
 	return nil
+}
+
+// takeSlot finds a place for a wait, or says why there is none.
+func (c *conn) takeSlot(w *wait) error {
+	t := c.s.cfg.Tenant
+	if c.slots == nil {
+		c.slots = make(chan struct{}, maxWaits)
+	}
+	if !t.Unfinished.Take(w.kept) {
+		w.kept = 0
+		w.over(t)
+		c.s.refused(tenant.Unfinished, "wait refused: too many unfinished messages", "pid", c.peer.pid, "limit", t.Unfinished.Limit())
+		return unfinishedError()
+	}
+	select {
+	case c.slots <- struct{}{}:
+		return nil
+	default:
+		w.over(t)
+		return &wire.Error{Code: wire.Unavailable, Message: "too many requests of this connection wait already"}
+	}
 }
 
 // dropWaits ends the waits of the PHP request that is over. They are not answered.

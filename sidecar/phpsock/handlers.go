@@ -172,7 +172,8 @@ func (c *conn) tooManyWait() bool {
 
 // wait returns the wait for a busy lock.
 func (c *conn) wait(cmd *store.Command, patience time.Duration, answer func(outcome, []byte) ([]byte, error)) *wait {
-	return &wait{quota: &c.s.cfg.Tenant.Waiters, run: func(ctx context.Context, out []byte) ([]byte, error) {
+	w := &wait{quota: &c.s.cfg.Tenant.Waiters, kept: keeps(cmd)}
+	w.run = func(ctx context.Context, out []byte) ([]byte, error) {
 		began := time.Now()
 		r, err := c.client.Wait(ctx, cmd, patience)
 		full := errors.Is(err, locker.ErrQueueFull)
@@ -182,10 +183,14 @@ func (c *conn) wait(cmd *store.Command, patience time.Duration, answer func(outc
 		if r.Status == store.Refused {
 			return out, refusal(r)
 		}
+		if err := w.pay(c.s.cfg.Tenant, len(r.Value)); err != nil {
+			return out, err
+		}
 		o := outcome{Result: r, now: cmd.Now, waited: time.Since(began), full: full}
 		if r.Status == store.Busy {
 			o.waiters = c.s.locker.Waiters(cmd)
 		}
 		return answer(o, out)
-	}}
+	}
+	return w
 }

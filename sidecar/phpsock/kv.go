@@ -266,8 +266,17 @@ func (c *conn) kvWait(p *wire.Params, out []byte) ([]byte, error) {
 	if c.tooManyWait() {
 		return out, c.s.waitersError()
 	}
-	return out, &wait{quota: &c.s.cfg.Tenant.Waiters, run: func(ctx context.Context, out []byte) ([]byte, error) {
-		r, changed, err := c.client.Watch(ctx, cmd, known, timeout)
-		return answer(r, changed, out), err
-	}}
+	w := &wait{quota: &c.s.cfg.Tenant.Waiters, kept: keeps(cmd)}
+	w.run = func(ctx context.Context, out []byte) ([]byte, error) {
+		r, done, err := c.client.Watch(ctx, cmd, known, timeout)
+		w.after = done
+		if err == nil {
+			err = w.pay(c.s.cfg.Tenant, len(r.Value))
+		}
+		if err != nil {
+			return out, err
+		}
+		return answer(r, done != nil, out), nil
+	}
+	return out, w
 }

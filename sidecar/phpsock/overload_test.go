@@ -164,3 +164,105 @@ func TestAMaxWaitThatCutsIsLoggedOnce(t *testing.T) {
 		t.Errorf("the log says it %d times: %s", n, h.log)
 	}
 }
+
+// waitsFor sends kv.waits for a key's next version, with ids from 100 on.
+func (r *rawConn) waitsFor(n int, key string) {
+	r.t.Helper()
+	r.send(wire.AppendRequest(nil, 2, "kv.wait", p("key", key)))
+	_, seen, err := r.next()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var frames []byte
+	for i := range n {
+		frames = wire.AppendRequest(frames, uint32(100+i), "kv.wait", p("key", key, "version", field(r.t, seen, "version"), "timeout_ms", 60_000))
+	}
+	r.send(frames)
+}
+
+// TestOneChangeIsNotCopiedForAllWhoWaitForIt at once: of each connection one answer is made at a time, and counted before it is.
+func TestOneChangeIsNotCopiedForAllWhoWaitForIt(t *testing.T) {
+	const n, size = 40, 4 << 20
+	h := open(t, func(c *Config, _ *locker.Config) {
+		c.MaxFrame = 16 << 20
+		c.Tenant = tenant.New("default", tenant.Limits{Unread: 64 << 20}, nil)
+	})
+	unread, waiters := &h.s.cfg.Tenant.Unread, &h.s.cfg.Tenant.Waiters
+	one, other, writer := h.greeted(), h.greeted(), h.visit()
+	one.waitsFor(n, "k")
+	other.waitsFor(n, "k")
+	until(t, "all wait", func() bool { return waiters.Used() == 2*n })
+	value := make([]byte, size)
+	before := heap()
+	writer.ask("kv.set", "key", "k", "value", value)
+	until(t, "both have an answer that is not read", func() bool { return unread.Used() == 2*size })
+	if grown := heap() - before; grown > 6*size {
+		t.Errorf("%d answers of %d KiB take %d KiB before one is read", 2*n, size>>10, grown>>10)
+	}
+	other.Close()
+	answered := make(map[uint32]bool)
+	for range n {
+		id, o, err := one.next()
+		if err != nil {
+			t.Fatalf("after %d answers: %v", len(answered), err)
+		}
+		if got := len(field(t, o, "value").([]byte)); got != size {
+			t.Fatalf("an answer has %d bytes", got)
+		}
+		answered[id] = true
+	}
+	if len(answered) != n {
+		t.Errorf("%d different answers, want %d", len(answered), n)
+	}
+	until(t, "nothing is counted any more", func() bool { return unread.Used() == 0 && waiters.Used() == 0 })
+}
+
+// TestAGrantedSessionIsCountedBeforeItsAnswerIsMade, and who cannot have the answer does not keep the lock.
+func TestAGrantedSessionIsCountedBeforeItsAnswerIsMade(t *testing.T) {
+	const size = 4 << 20
+	h := open(t, func(c *Config, _ *locker.Config) {
+		c.MaxFrame = 16 << 20
+		c.Tenant = tenant.New("default", tenant.Limits{Unread: size + size/2}, nil)
+	})
+	holder, r := h.visit(), h.greeted()
+	for i, id := range []string{"a", "b"} {
+		fence := field(t, holder.ask("session.open", "id", id, "token", "h"), "fence")
+		holder.ask("session.commit", "id", id, "token", "h", "fence", fence, "data", make([]byte, size), "ttl_ms", 60_000)
+		r.send(wire.AppendRequest(nil, uint32(100+i), "session.open", p("id", id, "token", "w", "wait_ms", 60_000)))
+	}
+	until(t, "both wait", func() bool { return h.l.Waiting() == 2 })
+	holder.ask("session.release", "id", "a", "token", "h")
+	until(t, "the first answer is not read", func() bool { return h.s.cfg.Tenant.Unread.Used() == size })
+	holder.ask("session.release", "id", "b", "token", "h")
+	until(t, "it is cut off", func() bool { return h.s.Connections() == 1 })
+	if used := h.s.cfg.Tenant.Unread.Used(); used != 0 {
+		t.Errorf("%d bytes are counted that nobody waits for", used)
+	}
+	if h.l.Held() != 0 || !strings.Contains(h.log.String(), "too many answers wait for clients that do not read them") {
+		t.Errorf("%d locks are held; the log: %s", h.l.Held(), h.log)
+	}
+}
+
+// TestWhatWaitsKeepIsCounted to the unfinished messages, and refused beyond their limit.
+func TestWhatWaitsKeepIsCounted(t *testing.T) {
+	h := open(t, func(c *Config, _ *locker.Config) {
+		c.Tenant = tenant.New("default", tenant.Limits{Unfinished: 350 << 10}, nil)
+	})
+	quota := &h.s.cfg.Tenant.Unfinished
+	name := strings.Repeat("k", 60_000)
+	h.visit().ask("lock.acquire", "name", name, "token", "holder")
+	r, v := h.greeted(), h.visit()
+	r.waitsFor(1, name)
+	until(t, "the key is counted", func() bool { return quota.Used() == 2*60_000 })
+	r.send(wire.AppendRequest(nil, 3, "lock.acquire", p("name", name, "token", "w", "wait_ms", 60_000)))
+	until(t, "the lock's name is counted", func() bool { return quota.Used() == 4*60_000+2 })
+	for range 2 {
+		v.fails(wire.Unavailable, "unfinished", "lock.acquire", "name", name, "token", "w2", "wait_ms", 60_000)
+	}
+	v.ask("server.ping")
+	if used := h.s.cfg.Tenant.Waiters.Used(); used != 2 {
+		t.Errorf("%d wait, want 2", used)
+	}
+	r.send(wire.AppendRequest(nil, 4, "server.end_request", nil))
+	until(t, "nothing is counted any more", func() bool { return quota.Used() == 0 && h.s.cfg.Tenant.Waiters.Used() == 0 })
+}

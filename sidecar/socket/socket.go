@@ -40,7 +40,8 @@ type Socket struct {
 	out      []byte // what is left of a write
 	writeErr error
 	size     int                   // of the write
-	stalled  bool                  // the peer does not take it at once: its time is limited, and it is counted in unread
+	stalled  bool                  // the peer does not take it at once: its time is limited, and it is counted in unread unless it is paid
+	paid     bool                  // the caller has taken the write's size from unread
 	unread   Budget                // nil: there is none
 	tryWrite func(fd uintptr) bool // a method value, made once
 }
@@ -87,6 +88,13 @@ func ReadNow(fd uintptr, b []byte) (int, error) {
 	}
 }
 
+// WritePaid is Write for what the caller has taken from the budget, and gives back afterwards.
+func (s *Socket) WritePaid(b []byte) error {
+	s.paid = true
+	defer func() { s.paid = false }()
+	return s.Write(b)
+}
+
 // Write writes all of b. A peer that does not take it in time is given up.
 func (s *Socket) Write(b []byte) error {
 	s.out, s.size, s.writeErr = b, len(b), nil
@@ -97,7 +105,7 @@ func (s *Socket) Write(b []byte) error {
 	if s.stalled {
 		s.stalled = false
 		_ = s.nc.SetWriteDeadline(time.Time{}) // fails only when the connection is closed
-		if s.unread != nil {
+		if s.charges() {
 			s.unread.Give(int64(len(b)))
 		}
 	}
@@ -124,12 +132,15 @@ func (s *Socket) writeNow(fd uintptr) bool {
 	return true
 }
 
+// charges says whether the write is to be counted in unread while the peer does not take it.
+func (s *Socket) charges() bool { return s.unread != nil && !s.paid }
+
 // stall begins to wait for the peer to read. It returns false when there is no room for what waits already.
 func (s *Socket) stall() bool {
 	if s.stalled {
 		return true
 	}
-	if s.unread != nil && !s.unread.Take(int64(s.size)) {
+	if s.charges() && !s.unread.Take(int64(s.size)) {
 		s.writeErr = ErrUnread
 		return false
 	}

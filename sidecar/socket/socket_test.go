@@ -78,6 +78,28 @@ func TestWhatThePeerDoesNotTakeIsCharged(t *testing.T) {
 	}
 }
 
+// TestWhatIsPaidIsNotChargedAgain, and what follows it is.
+func TestWhatIsPaidIsNotChargedAgain(t *testing.T) {
+	server, client := pair(t)
+	s, err := New(server, 30*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	budget := &purse{} // empty: the caller took it all
+	s.Charge(budget)
+	written := make(chan error, 1)
+	go func() { written <- s.WritePaid(make([]byte, large)) }()
+	if _, err := io.CopyN(io.Discard, client, large); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-written; err != nil || budget.left.Load() != 0 {
+		t.Errorf("%v, %d left", err, budget.left.Load())
+	}
+	if err := s.Write(make([]byte, large)); !errors.Is(err, ErrUnread) {
+		t.Errorf("the next one, which is not paid: %v", err)
+	}
+}
+
 func TestWhatDoesNotFitTheBudgetIsNotWaitedFor(t *testing.T) {
 	server, _ := pair(t)
 	s, err := New(server, 30*time.Second)

@@ -231,3 +231,33 @@ func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 		})
 	}
 }
+
+// TestManyWhoWaitForOneChange: each of a few clients waits 128 times for the same key, and reads nothing when it becomes large.
+func TestManyWhoWaitForOneChange(t *testing.T) {
+	const clients, waits, size = 4, 128, 15 << 20
+	d := daemon.Start(t, "")
+	writer := d.Dial("s")
+	version := daemon.Field(t, writer.Ask("kv.wait", "key", "k"), "version")
+	var all []byte
+	for range waits {
+		all = append(all, request("kv.wait", "key", "k", "version", version, "timeout_ms", 60_000)...)
+	}
+	crowd(t, d, "s", clients, func(nc net.Conn) error {
+		if err := greet(nc); err != nil {
+			return err
+		}
+		_, err := nc.Write(all)
+		return err
+	})
+	daemon.Until(t, "all wait", func() bool { return d.Metric(`coatcheck_tenant_waiters{tenant="default"}`) == clients*waits })
+	before := d.Resident()
+	writer.Ask("kv.set", "key", "k", "value", make([]byte, size))
+	daemon.Until(t, "one answer of each is made, and the others wait", func() bool {
+		return d.Metric(`coatcheck_tenant_waiters{tenant="default"}`) == clients*(waits-1)
+	})
+	// The value, the message it came in, and for each client an answer, that grew once
+	if grown := d.Resident() - before; grown > (4+3*clients)*size {
+		t.Errorf("%d answers that nobody reads take %d MiB", clients*waits, grown>>20)
+	}
+	writer.Ask("server.ping")
+}

@@ -1,9 +1,11 @@
 package resp
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -150,15 +152,23 @@ func (c *conn) replyConfig(patterns [][]byte) {
 		{"save", ""},
 		{"timeout", fmt.Sprint(int64(c.s.cfg.IdleTimeout.Seconds()))},
 	}
-	var found [][2]string
-	for _, s := range settings {
-		for _, pattern := range patterns {
-			if match([]byte(strings.ToLower(string(pattern))), s[0]) {
-				found = append(found, s)
-				break
-			}
+	m := matcher{onward: c.onward}
+	asked := make(map[string]bool)
+	for _, pattern := range patterns {
+		if len(pattern) > maxPattern {
+			c.w.fail(errLongPattern)
+			return
+		}
+		m.pattern = bytes.ToLower(pattern)
+		for _, s := range settings {
+			asked[s[0]] = asked[s[0]] || m.match(s[0])
 		}
 	}
+	if m.stopped != "" {
+		c.w.fail(m.stopped)
+		return
+	}
+	found := slices.DeleteFunc(settings, func(s [2]string) bool { return !asked[s[0]] })
 	c.w.mapping(len(found))
 	for _, s := range found {
 		c.w.bulkText(s[0])

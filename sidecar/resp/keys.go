@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/coatcheck/coatcheck/sidecar/store"
+	"github.com/coatcheck/coatcheck/sidecar/tenant"
 )
 
 // one has a store command decided outside of a plan. When it fails it answers why.
@@ -140,6 +141,14 @@ const (
 	leastScanCount = 500
 )
 
+// matcher returns what finds the keys that match a pattern, or says that the pattern is too long.
+func (c *conn) matcher(pattern []byte) (matcher, failure) {
+	if len(pattern) > maxPattern {
+		return matcher{}, errLongPattern
+	}
+	return matcher{pattern: pattern, onward: c.onward}, ""
+}
+
 // scanOf returns the scan of the keys that a pattern can match.
 func (c *conn) scanOf(pattern []byte, count int) store.Command {
 	return store.Command{Op: store.OpScan, Space: c.space, Match: literalPrefix(pattern), Limit: count}
@@ -147,8 +156,12 @@ func (c *conn) scanOf(pattern []byte, count int) store.Command {
 
 // runKeys answers KEYS pattern.
 func runKeys(c *conn, args [][]byte) {
-	pattern := args[1]
-	cmd := c.scanOf(pattern, maxScanCount)
+	m, f := c.matcher(args[1])
+	if f != "" {
+		c.w.fail(f)
+		return
+	}
+	cmd := c.scanOf(m.pattern, maxScanCount)
 	var keys []string
 	size := 0
 	for {
@@ -156,17 +169,21 @@ func runKeys(c *conn, args [][]byte) {
 		if !ok {
 			return
 		}
-		for _, key := range r.Keys {
-			if match(pattern, key) {
-				keys = append(keys, key)
-				size += len(key)
-			}
+		some, f := m.filter(r.Keys)
+		for _, key := range some {
+			size += len(key)
 		}
-		if size > c.s.cfg.OutputBuffer {
-			c.w.fail(errLargeReply)
+		if keys = append(keys, some...); f == "" && size > c.s.cfg.OutputBuffer {
+			f = errLargeReply
+		}
+		if cmd.Cursor = r.Cursor; f == "" && cmd.Cursor > 0 {
+			f = c.onward()
+		}
+		if f != "" {
+			c.w.fail(f)
 			return
 		}
-		if cmd.Cursor = r.Cursor; cmd.Cursor == 0 {
+		if cmd.Cursor == 0 {
 			break
 		}
 	}
@@ -188,6 +205,10 @@ func runScan(c *conn, args [][]byte) {
 		return
 	}
 	o, f := scanOptions(args[2:])
+	var m matcher
+	if f == "" {
+		m, f = c.matcher(o.pattern)
+	}
 	if f != "" {
 		c.w.fail(f)
 		return
@@ -199,11 +220,10 @@ func runScan(c *conn, args [][]byte) {
 	if !ok {
 		return
 	}
-	keys := r.Keys[:0]
-	for _, key := range r.Keys {
-		if match(o.pattern, key) {
-			keys = append(keys, key)
-		}
+	keys, f := m.filter(r.Keys)
+	if f != "" {
+		c.w.fail(f)
+		return
 	}
 	if o.kind != nil {
 		if keys, ok = c.ofType(keys, o.kind); !ok {
@@ -251,7 +271,13 @@ func scanOptions(args [][]byte) (o scanOption, f failure) {
 
 // ofType returns those of the keys under which there is something of a type.
 func (c *conn) ofType(keys []string, kind []byte) (some []string, ok bool) {
-	for _, key := range keys {
+	for i, key := range keys {
+		if i%tenant.Turn == tenant.Turn-1 {
+			if f := c.onward(); f != "" {
+				c.w.fail(f)
+				return nil, false
+			}
+		}
 		r, ok := c.one(&store.Command{Op: store.OpTTL, Space: c.space, Key: []byte(key)})
 		if !ok {
 			return nil, false

@@ -1,8 +1,10 @@
 package resp
 
 import (
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coatcheck/coatcheck/sidecar/tenant"
 )
@@ -56,5 +58,63 @@ func TestAScriptIsExemptFromTheRateWhenItEndsSomething(t *testing.T) {
 		if got := c.feed(test.in); !strings.HasPrefix(got, test.want) {
 			t.Errorf("%.60q: %q, want %q", test.in, got, test.want)
 		}
+	}
+}
+
+func TestPatternsAreLimited(t *testing.T) {
+	c := standing(t)
+	c.feed("SET " + strings.Repeat("a", maxPattern) + " v\r\n")
+	longest := "*" + strings.Repeat("a", maxPattern-1)
+	for _, test := range []struct{ in, want string }{
+		{encode("KEYS", longest), "*1\r\n"},
+		{encode("KEYS", longest+"a"), "-ERR a pattern has 1024 bytes at most\r\n"},
+		{encode("SCAN", "0", "MATCH", longest), "*2\r\n$1\r\n0\r\n*1\r\n"},
+		{encode("SCAN", "0", "MATCH", longest+"a"), "-ERR a pattern has 1024 bytes at most\r\n"},
+		{encode("CONFIG", "GET", "SAV[a-f]", longest, "sav*"), "*2\r\n$4\r\nsave\r\n$0\r\n\r\n"},
+		{encode("CONFIG", "GET", "save", longest+"a"), "-ERR a pattern has 1024 bytes at most\r\n"},
+	} {
+		if got := c.feed(test.in); !strings.HasPrefix(got, test.want) {
+			t.Errorf("%.40q: %.200q, want %q", test.in, got, test.want)
+		}
+	}
+}
+
+// slowly has a client ask for what takes a minute: keys and a pattern that are nearly alike, many times over.
+func slowly(t *testing.T, path string) *client {
+	t.Helper()
+	c := dial(t, path)
+	for i := range 30 {
+		c.send("SET", strings.Repeat("a", 60_000)+string(rune('0'+i)), "v")
+		c.expect("+OK")
+	}
+	if _, err := io.WriteString(c, strings.Repeat(encode("KEYS", "*"+strings.Repeat("a", maxPattern-2)+"b"), 60)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestAClientThatHasGoneIsNotSearchedFor: what takes long is given up.
+func TestAClientThatHasGoneIsNotSearchedFor(t *testing.T) {
+	s, path := serve(t)
+	defer s.Close()
+	slowly(t, path).Close()
+	within(t, 10*time.Second, "it goes on though its client has gone", func() bool { return s.Connections() == 0 })
+}
+
+func TestCloseDoesNotWaitForASlowPattern(t *testing.T) {
+	s, path := serve(t)
+	c := slowly(t, path)
+	closed := make(chan struct{})
+	go func() {
+		s.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it goes on though the server closes")
+	}
+	if said := c.ends(); !strings.HasSuffix(said, "-ERR the daemon is stopping; the command was given up\r\n") {
+		t.Errorf("the client was told %q", said)
 	}
 }

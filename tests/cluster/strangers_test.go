@@ -66,6 +66,9 @@ func (h *host) mustStayOutside(t *testing.T, inside []*host) {
 	t.Helper()
 	eventually(t, patience, "the stranger tried and was turned away", func() (bool, string) {
 		h.mustRun(t)
+		if _, err := h.ask("server.ping", nil); err != nil {
+			return false, err.Error()
+		}
 		said, err := os.ReadFile(h.log())
 		return err == nil && wasTurnedAway(string(said)), string(said)
 	})

@@ -173,20 +173,20 @@ func openWordPress(t *testing.T, db database, name string, extension bool) *word
 	w.address, w.front.URL = w.front.Listener.Addr().String(), "http://"+wordpressHost
 	public := filepath.Join(w.app, "public")
 	w.content = filepath.Join(public, "wp-content")
-	for from, to := range map[string]string{
-		wordpressCore + "/wp-includes":                         "wp-includes",
-		wordpressCore + "/wp-admin":                            "wp-admin",
-		wordpressCore + "/wp-content/themes/" + wordpressTheme: "wp-content/themes/" + wordpressTheme,
-		filepath.Join(theStage.checkout, "composer/wordpress"): "wp-content/plugins/coatcheck",
-		filepath.Join(theStage.checkout, "composer/client"):    "wp-content/plugins/coatcheck/client",
-		wordpressCore + "/index.php":                           "index.php",
-		wordpressCore + "/wp-blog-header.php":                  "wp-blog-header.php",
-		wordpressCore + "/wp-comments-post.php":                "wp-comments-post.php",
-		wordpressCore + "/wp-load.php":                         "wp-load.php",
-		wordpressCore + "/wp-login.php":                        "wp-login.php",
-		wordpressCore + "/wp-settings.php":                     "wp-settings.php",
+	for _, copied := range [][2]string{
+		{wordpressCore + "/wp-includes", "wp-includes"},
+		{wordpressCore + "/wp-admin", "wp-admin"},
+		{wordpressCore + "/wp-content/themes/" + wordpressTheme, "wp-content/themes/" + wordpressTheme},
+		{filepath.Join(theStage.checkout, "composer/wordpress"), "wp-content/plugins/coatcheck"},
+		{filepath.Join(theStage.checkout, "composer/client"), "wp-content/plugins/coatcheck/client"},
+		{wordpressCore + "/index.php", "index.php"},
+		{wordpressCore + "/wp-blog-header.php", "wp-blog-header.php"},
+		{wordpressCore + "/wp-comments-post.php", "wp-comments-post.php"},
+		{wordpressCore + "/wp-load.php", "wp-load.php"},
+		{wordpressCore + "/wp-login.php", "wp-login.php"},
+		{wordpressCore + "/wp-settings.php", "wp-settings.php"},
 	} {
-		copyTree(t, from, filepath.Join(public, to))
+		copyTree(t, copied[0], filepath.Join(public, copied[1]))
 	}
 	w.makeWritable(w.content)
 	w.makeWritable(public)
@@ -198,9 +198,6 @@ func openWordPress(t *testing.T, db database, name string, extension bool) *word
 func copyTree(t *testing.T, from, to string) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Dir(to), 0o755))
-	if exists(to) {
-		must(t, os.RemoveAll(to))
-	}
 	if out, err := exec.Command("cp", "-rL", from, to).CombinedOutput(); err != nil {
 		t.Fatalf("copy %s: %v\n%s", from, err, out)
 	}

@@ -427,7 +427,7 @@ func (c *conn) call(r *wire.Request, out []byte) ([]byte, error) {
 	if err := h.availableIn(c.s.phase()); err != nil {
 		return out, err
 	}
-	if err := c.s.cfg.Tenant.Ask(h.ends); err != nil {
+	if err := c.s.cfg.Tenant.Ask(h.endsWith(&r.Params, r.Method)); err != nil {
 		return out, c.s.tooFast(err)
 	}
 	out, err := h.serve(c, &r.Params, out)

@@ -21,6 +21,12 @@ type handler struct {
 	ends  bool // it ends what has begun: it is counted to the tenant's rate and never refused for it
 }
 
+// endsWith says whether a request with these parameters ends something. A commit without a token does not: it has no lock to
+// give back.
+func (h *handler) endsWith(p *wire.Params, m wire.Method) bool {
+	return h.ends && (m != wire.SessionCommit || len(p.Token) > 0)
+}
+
 // availability says in which phases of the server a method is served.
 type availability uint8
 
@@ -75,9 +81,9 @@ var handlers = [wire.Unknown]handler{
 	wire.KVSet:        {serve: (*conn).kvSet},
 	wire.KVSetNX:      {serve: (*conn).kvSetNX},
 	wire.KVDel:        {serve: (*conn).kvDel},
-	wire.KVDelIfEq:    {serve: (*conn).kvDelIfEq},
+	wire.KVDelIfEq:    {serve: (*conn).kvDelIfEq, when: untilClosed, ends: true},    // a value can be a lock's token:
+	wire.KVExpireIfEq: {serve: (*conn).kvExpireIfEq, when: untilClosed, ends: true}, // these release and renew it
 	wire.KVExpire:     {serve: (*conn).kvExpire},
-	wire.KVExpireIfEq: {serve: (*conn).kvExpireIfEq},
 	wire.KVPersist:    {serve: (*conn).kvPersist},
 	wire.KVTTL:        {serve: (*conn).kvTTL},
 	wire.KVIncrBy:     {serve: (*conn).kvIncrBy},

@@ -397,6 +397,7 @@ func TestDraining(t *testing.T) {
 	h := open(t, nil)
 	holder, waiting, idle := h.visit(), h.greeted(), h.visit()
 	fence := field(t, holder.ask("session.open", "id", "abc", "token", "ta"), "fence")
+	holder.ask("kv.set", "key", "lock", "value", "token", "nx", true, "ttl_ms", 60_000)
 	waiting.send(wire.AppendRequest(nil, 2, "session.open", p("id", "abc", "token", "tb", "wait_ms", 60_000)))
 	until(t, "it waits", func() bool { return h.l.Waiting() == 1 })
 
@@ -425,6 +426,10 @@ func TestDraining(t *testing.T) {
 	case <-drained:
 		t.Error("it was drained while a lock was held")
 	default:
+	}
+	if holder.ask("kv.expire_if_eq", "key", "lock", "value", "token", "ttl_ms", 60_000) != true ||
+		holder.ask("kv.del_if_eq", "key", "lock", "value", "token") != true {
+		t.Error("a lock that is a value is neither renewed nor released")
 	}
 	c := holder.ask("session.commit", "id", "abc", "token", "ta", "fence", fence, "data", "saved", "ttl_ms", 60_000, "release", true)
 	if field(t, c, "stored") != true || field(t, c, "released") != true {

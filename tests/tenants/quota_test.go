@@ -129,6 +129,9 @@ func TestTheRateIsBoundedAndWhatEndsSomethingIsNot(t *testing.T) {
 	opened := a.Ask("session.open", "id", "held", "token", "t")
 	a.Ask("lock.acquire", "name", "held", "token", "t", "lease_ms", 60_000)
 	redis.Do("SET", "held", "token")
+	for _, key := range []string{"kept", "given back"} {
+		a.Ask("kv.set", "key", key, "value", "token", "nx", true, "ttl_ms", 60_000)
+	}
 	e := exhaust(t, a)
 	wait, _ := daemon.Detail(e, "retry_after_ms").(int64)
 	if wait < 1 || wait > 1000 || daemon.Detail(e, "setting") != "tenants.a.requests_per_second" ||
@@ -137,7 +140,16 @@ func TestTheRateIsBoundedAndWhatEndsSomethingIsNot(t *testing.T) {
 	}
 	for range 100 { // what was begun can be ended, however often that is
 		a.Ask("lock.renew", "name", "held", "token", "t", "lease_ms", 60_000)
+		if renewed := a.Ask("kv.expire_if_eq", "key", "kept", "value", "token", "ttl_ms", 60_000); renewed != true {
+			t.Fatal("a lock that is a value is not renewed")
+		}
 	}
+	if released := a.Ask("kv.del_if_eq", "key", "given back", "value", "token"); released != true {
+		t.Error("a lock that is a value is not released")
+	}
+	a.Fails(wire.Refused, "rate", "session.commit", "id", "unlocked", "data", "x", "ttl_ms", 60_000) // no lock, nothing to give back
+	a.Fails(wire.Refused, "rate", "kv.del", "key", "kept")
+	a.Fails(wire.Refused, "rate", "kv.expire", "key", "kept", "ttl_ms", 60_000)
 	a.Fails(wire.Refused, "rate", "session.open", "id", "other", "token", "t")
 	a.Fails(wire.Refused, "rate", "server.locks")
 	a.Ask("session.commit", "id", "held", "token", "t", "fence", daemon.Field(t, opened, "fence"), "data", "kept", "ttl_ms", 60_000, "release", true)

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	mrand "math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -72,7 +72,6 @@ type crowd struct {
 	sessions []*session
 	finish   context.CancelFunc
 	clients  sync.WaitGroup
-	stored   atomic.Int64
 }
 
 // invite starts the clients of sessions. think is how long each stays away between two visits, on average.
@@ -133,15 +132,6 @@ func (c *crowd) leave() {
 // now returns the time since the crowd began.
 func (c *crowd) now() time.Duration { return time.Since(c.began) }
 
-// awaitStored waits until so many more visits were acknowledged.
-func (c *crowd) awaitStored(n int64) {
-	c.t.Helper()
-	from := c.stored.Load()
-	eventually(c.t, patience, fmt.Sprintf("%d more visits are stored", n), func() (bool, string) {
-		return c.stored.Load() >= from+n, fmt.Sprintf("%d stored", c.stored.Load()-from)
-	})
-}
-
 // awaitAll waits until each session was stored by a visit that began now or later on each of its hosts that is not left out.
 func (c *crowd) awaitAll(without ...*host) {
 	c.t.Helper()
@@ -149,22 +139,13 @@ func (c *crowd) awaitAll(without ...*host) {
 	eventually(c.t, patience, "all sessions are served everywhere", func() (bool, string) {
 		for _, s := range c.sessions {
 			for _, h := range s.hosts {
-				if !contains(without, h) && !s.storedSince(from, h.index) {
+				if !slices.Contains(without, h) && !s.storedSince(from, h.index) {
 					return false, fmt.Sprintf("session %s on %s: %s", s.id[:6], h, s.last(h.index))
 				}
 			}
 		}
 		return true, ""
 	})
-}
-
-func contains(hosts []*host, h *host) bool {
-	for _, one := range hosts {
-		if one == h {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *session) storedSince(from time.Duration, host int) bool {
@@ -213,9 +194,7 @@ func (v *visitor) visitUntil(ctx context.Context, random *mrand.Rand, think time
 		v.session.visits = append(v.session.visits, one)
 		v.session.mu.Unlock()
 		switch one.what {
-		case stored:
-			v.crowd.stored.Add(1)
-		case busy, superseded:
+		case stored, busy, superseded:
 		default:
 			v.hangUp() // the daemon releases what may be held
 		}
@@ -341,7 +320,7 @@ func (c *crowd) tally(since time.Duration, without ...*host) (n [outcomes]int) {
 		s.mu.Lock()
 		for i := range s.visits {
 			v := &s.visits[i]
-			if v.over >= since && !contains(without, c.team.hosts[v.host]) {
+			if v.over >= since && !slices.Contains(without, c.team.hosts[v.host]) {
 				n[v.what]++
 			}
 		}

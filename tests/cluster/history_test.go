@@ -28,7 +28,7 @@ func (c *crowd) judge(ask *host, allowed int, struck ...*host) {
 		for _, w := range v.wrong {
 			t.Errorf("session %s: %s", s.id[:6], w)
 		}
-		if v.lost > 0 && !contains(struck, s.owner) {
+		if v.lost > 0 && !slices.Contains(struck, s.owner) {
 			t.Errorf("session %s of %s, which was not struck, lost %d acknowledged writes", s.id[:6], s.owner, v.lost)
 		}
 		lost += v.lost

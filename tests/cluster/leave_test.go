@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -52,7 +53,7 @@ func (c *crowd) example(what outcome, since time.Duration, without ...*host) str
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, v := range s.visits {
-			if v.what == what && v.over >= since && !contains(without, c.team.hosts[v.host]) {
+			if v.what == what && v.over >= since && !slices.Contains(without, c.team.hosts[v.host]) {
 				return fmt.Sprintf("%+v", v)
 			}
 		}

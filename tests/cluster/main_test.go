@@ -121,14 +121,6 @@ func need(t testing.TB, missing string) {
 	t.Skip(missing)
 }
 
-// needLong skips the test in the short form.
-func needLong(t testing.TB) {
-	t.Helper()
-	if !theStage.long {
-		t.Skip("only in the long form: make chaos-cluster")
-	}
-}
-
 // either returns the first in the short form and the second in the long form.
 func either[T any](short, long T) T {
 	if theStage.long {

@@ -103,7 +103,7 @@ func TestPeersAreFarAway(t *testing.T) {
 	var proxied []*host
 	g := form(t, plan{settings: "ack_timeout = '200ms'\n", peerAdvertise: func(h *host) string {
 		far := strings.TrimSuffix(h.peering(), "7") + "8" // the port beside
-		if !contains(proxied, h) {
+		if !slices.Contains(proxied, h) {
 			proxied = append(proxied, h)
 			keepBack(t, long, far, h.peering())
 		}

@@ -10,6 +10,10 @@ import (
 // thinking is how long clients of a crowd stay away between two visits, on average.
 const thinking = 60 * time.Millisecond
 
+// standstill is less than a key waits for whose owner is gone. On a quiet machine other keys wait for a fifth of a second at most; on one that has ten times as
+// much to do as it can, hosts hear late of each other.
+const standstill = 4500 * time.Millisecond
+
 // meanwhile lets the crowd go on for so long.
 func (c *crowd) meanwhile(d time.Duration) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), d)
@@ -84,7 +88,7 @@ func (g *team) strike(name string, victim *host, keep bool) {
 	if affected >= 10*time.Second {
 		t.Errorf("%s: its keys were not served for %v", name, affected)
 	}
-	if unaffected >= 3*time.Second {
+	if unaffected >= standstill {
 		t.Errorf("%s: the keys of others were not served for %v", name, unaffected)
 	}
 	c.judge(rest[0], allowed, victim)
@@ -117,7 +121,7 @@ func TestAnOwnerStops(t *testing.T) {
 		if healed > 30*time.Second {
 			t.Errorf("one view only after %v", healed)
 		}
-		if affected >= 10*time.Second || unaffected >= 3*time.Second {
+		if affected >= 10*time.Second || unaffected >= standstill {
 			t.Errorf("keys were not served for %v (the host's) and %v (others)", affected, unaffected)
 		}
 		c.judge(g.hosts[0], int(victim.degraded()), victim)

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,8 @@ type conn struct {
 	db     int
 	tenant *tenant.Tenant // nil before AUTH
 	seat   *tenant.Seat   // at the tenant's gate
+	authBy time.Time      // until when it must have authenticated; zero: it need not
+	wrong  int            // passwords that it sent
 	turn   *tenant.Seat   // the seat of the turn under way: seat may change in the middle of it
 
 	in      reader
@@ -55,6 +58,9 @@ type conn struct {
 	plan   []store.Command
 	single [1]store.Result
 	multi  *transaction // nil outside of MULTI
+
+	place   *list.Element // among the strangers; nil: it is none of them; guarded by strangers.mu
+	dropped bool          // as a stranger, to make room: its share of the connections is given back; guarded by strangers.mu
 
 	began    time.Time // when the client fell silent within a command; zero: it did not
 	*buffers           // nil while the client is silent; their slices are in in and w
@@ -71,6 +77,9 @@ func newConn(s *Server, nc net.Conn) (*conn, error) {
 		id: s.lastID.Add(1), user: defaultUser, authed: s.login.open(),
 	}
 	c.in = newReader(unknownLimits)
+	if !c.authed {
+		c.authBy = time.Now().Add(s.cfg.Timeout)
+	}
 	return c, nil
 }
 
@@ -82,6 +91,11 @@ func (c *conn) welcome(user, name string) failure {
 			c.s.refused(t, tenant.Connections, "connection refused: the tenant has too many", "client", c.nc.RemoteAddr().String(),
 				"limit", t.Connections.Limit())
 			return failure(fmt.Sprintf("%s of tenant %s: %d (%s)", errMaxClients, t.Name, t.Connections.Limit(), t.Setting("connections")))
+		}
+		if !c.s.strangers.leave(c) {
+			t.Connections.Give(1)
+			c.quit = true
+			return errGone
 		}
 		c.leaveTenant()
 		c.tenant, c.seat = t, t.Seat()
@@ -104,7 +118,9 @@ func (c *conn) leaveTenant() {
 // dismiss gives back what the connection has of all quotas.
 func (c *conn) dismiss() {
 	c.leaveTenant()
-	c.s.cfg.Connections.Give(1)
+	if c.s.strangers.leave(c) {
+		c.s.cfg.Connections.Give(1)
+	}
 }
 
 // refuse answers with an error and closes the connection.
@@ -151,6 +167,10 @@ func (c *conn) ready(fd uintptr) bool {
 		c.forget()
 		c.turn.Leave()
 		if c.flush() != nil || err != nil || c.quit {
+			return true
+		}
+		if c.late() {
+			c.cutOff(os.ErrDeadlineExceeded)
 			return true
 		}
 		c.in.shrink(keptBuffer)
@@ -220,10 +240,23 @@ func (c *conn) cutOff(err error) {
 			"client", c.nc.RemoteAddr().String(), "limit", c.tenant.Commands.Limit())
 		c.w.fail(failure("ERR " + err.Error()))
 		c.flush()
+	case errors.Is(err, os.ErrDeadlineExceeded) && c.late() && !c.s.closing.Load():
+		if unlogged, now := c.s.late.Now(time.Now()); now {
+			c.s.cfg.Log.Warn("connection closed: it did not authenticate in time", "resp", c.s.cfg.Address,
+				"client", c.nc.RemoteAddr().String(), "unlogged", unlogged)
+		}
+		c.w.fail(failure(fmt.Sprintf("ERR no AUTH within %v (limits.message_timeout)", c.s.cfg.Timeout)))
+		c.flush()
 	case errors.Is(err, os.ErrDeadlineExceeded) && !c.began.IsZero() && !c.s.closing.Load():
 		c.malformed(fmt.Errorf("a command that was begun %v ago has not arrived whole", time.Since(c.began).Round(time.Second)))
 	}
 }
+
+// stranger says whether the client must authenticate and never has.
+func (c *conn) stranger() bool { return c.tenant == nil && !c.authBy.IsZero() }
+
+// late says whether the client should have authenticated by now.
+func (c *conn) late() bool { return c.stranger() && !time.Now().Before(c.authBy) }
 
 // malformed tells a client, the log and the metrics why the connection ends.
 func (c *conn) malformed(err error) {
@@ -273,7 +306,7 @@ func (c *conn) setReadDeadline() {
 	if limit := c.s.cfg.IdleTimeout; limit > 0 {
 		now := time.Now()
 		by = now.Add(limit)
-		if d := by.Sub(c.readBy); c.began.IsZero() && d >= 0 && d < limit/16 {
+		if d := by.Sub(c.readBy); c.began.IsZero() && !c.stranger() && d >= 0 && d < limit/16 {
 			return
 		}
 	}
@@ -282,6 +315,9 @@ func (c *conn) setReadDeadline() {
 		if by.IsZero() || whole.Before(by) {
 			by = whole
 		}
+	}
+	if c.stranger() && (by.IsZero() || c.authBy.Before(by)) {
+		by = c.authBy
 	}
 	if by.Equal(c.readBy) {
 		return
@@ -373,7 +409,9 @@ func (c *conn) execute(args [][]byte) *command {
 	cmd := c.s.find(args[0])
 	if cmd == nil && isAny(args[0], "post", "host:") {
 		// A web page had a browser send a request here, whose body could be commands.
-		c.s.cfg.Log.Warn("connection closed: it speaks HTTP", "resp", c.s.cfg.Address, "client", c.nc.RemoteAddr().String())
+		if unlogged, now := c.s.browsed.Now(time.Now()); now {
+			c.s.cfg.Log.Warn("connection closed: it speaks HTTP", "resp", c.s.cfg.Address, "client", c.nc.RemoteAddr().String(), "unlogged", unlogged)
+		}
 		c.quit = true
 	}
 	if f := c.admit(cmd, args); f != "" {

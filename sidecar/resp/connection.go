@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/coatcheck/coatcheck/sidecar/locker"
 )
@@ -88,6 +89,9 @@ func runAuth(c *conn, args [][]byte) {
 	c.w.ok()
 }
 
+// maxWrong is how many wrong passwords a client may send until its connection is closed.
+const maxWrong = 5
+
 // authenticate makes the connection one of a user. Without users everybody is the default one, whatever the password.
 func (c *conn) authenticate(user string, password []byte) failure {
 	if c.s.login.open() {
@@ -97,13 +101,22 @@ func (c *conn) authenticate(user string, password []byte) failure {
 		return ""
 	}
 	c.turn.Leave() // the check takes long
-	name, ok := c.s.login.check(user, password)
+	name, f := c.s.login.check(user, password, c.abandoned)
 	c.turn.Enter()
-	if !ok {
-		c.s.cfg.Log.Warn("password refused", "resp", c.s.cfg.Address, "user", locker.Short(user), "client", c.nc.RemoteAddr().String())
-		return errWrongPass
+	switch f {
+	case "":
+		return c.welcome(user, name)
+	case errWrongPass:
+		if unlogged, now := c.s.wrong.Now(time.Now()); now {
+			c.s.cfg.Log.Warn("password refused", "resp", c.s.cfg.Address, "user", locker.Short(user),
+				"client", c.nc.RemoteAddr().String(), "unlogged", unlogged)
+		}
+		c.wrong++
+		c.quit = c.wrong >= maxWrong
+	case errStopping, errGone:
+		c.quit = true
 	}
-	return c.welcome(user, name)
+	return f
 }
 
 // runHello answers HELLO version, with AUTH user password and SETNAME name.

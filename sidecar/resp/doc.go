@@ -22,5 +22,8 @@
 //   - Sessions and locks are not reachable.
 //   - Buffers grow only with bytes that have arrived, to one command of limited size per connection and to one limit for
 //     all connections together. A reply has a limited size. A client that does not read is cut off.
+//   - Who has not authenticated, where one must, keeps nobody out: neither by silence, nor by the number of connections, nor by
+//     guesses at passwords, except for a user whose own are being guessed and who was never there since the start.
+//   - What takes long is given up when its client has gone or the server closes.
 //   - The answers to commands that arrived together leave in one write, unless they are many.
 package resp

@@ -80,7 +80,7 @@ func TestPatternsAreLimited(t *testing.T) {
 }
 
 // slowly has a client ask for what takes a minute: keys and a pattern that are nearly alike, many times over.
-func slowly(t *testing.T, path string) *client {
+func slowly(t *testing.T, s *Server, path string) *client {
 	t.Helper()
 	c := dial(t, path)
 	for i := range 30 {
@@ -90,6 +90,7 @@ func slowly(t *testing.T, path string) *client {
 	if _, err := io.WriteString(c, strings.Repeat(encode("KEYS", "*"+strings.Repeat("a", maxPattern-2)+"b"), 60)); err != nil {
 		t.Fatal(err)
 	}
+	within(t, 10*time.Second, "the keys are not looked at", func() bool { return s.cfg.Tenants.Of("test").Requests() > 30 })
 	return c
 }
 
@@ -97,13 +98,13 @@ func slowly(t *testing.T, path string) *client {
 func TestAClientThatHasGoneIsNotSearchedFor(t *testing.T) {
 	s, path := serve(t)
 	defer s.Close()
-	slowly(t, path).Close()
+	slowly(t, s, path).Close()
 	within(t, 10*time.Second, "it goes on though its client has gone", func() bool { return s.Connections() == 0 })
 }
 
 func TestCloseDoesNotWaitForASlowPattern(t *testing.T) {
 	s, path := serve(t)
-	c := slowly(t, path)
+	c := slowly(t, s, path)
 	closed := make(chan struct{})
 	go func() {
 		s.Close()

@@ -41,18 +41,30 @@ type Server struct {
 	closing  atomic.Bool
 	lastID   atomic.Int64
 
-	conns   *socket.Crowd[*conn]
-	buffers sync.Pool     // of *buffers that no connection needs now
-	crowded socket.Seldom // how often it is logged that all connections are taken
-	garbled socket.Seldom // and that one does not speak the protocol
+	stop     chan struct{} // closed by Close
+	stopOnce sync.Once
+
+	conns     *socket.Crowd[*conn]
+	strangers *strangers
+	buffers   sync.Pool // of *buffers that no connection needs now
+
+	// How often it is logged
+	crowded socket.Seldom // that all connections are taken,
+	pushed  socket.Seldom // that a stranger made room,
+	late    socket.Seldom // that one did not authenticate in time,
+	wrong   socket.Seldom // that a password is wrong,
+	garbled socket.Seldom // that one does not speak the protocol,
+	browsed socket.Seldom // that one speaks HTTP,
+	broken  socket.Seldom // and that a connection cannot be served
 }
 
 // New returns a server for the listener, which it closes.
 func New(cfg Config, listener net.Listener, l *locker.Locker) *Server {
+	stop := make(chan struct{})
 	s := &Server{
-		cfg: cfg, listener: listener, locker: l,
-		table: newTable(), scripts: newScripts(), login: newLogin(cfg.Users),
-		started: time.Now(), conns: socket.NewCrowd[*conn](),
+		cfg: cfg, listener: listener, locker: l, stop: stop,
+		table: newTable(), scripts: newScripts(), login: newLogin(cfg.Users, stop),
+		started: time.Now(), conns: socket.NewCrowd[*conn](), strangers: newStrangers(cfg.Connections.Limit()),
 		buffers: sync.Pool{New: func() any { return &buffers{in: make([]byte, 0, firstBuffer)} }},
 	}
 	for name, cmd := range s.table {
@@ -70,7 +82,9 @@ func (s *Server) Serve() error {
 func (s *Server) accept(nc net.Conn) {
 	c, err := newConn(s, nc)
 	if err != nil {
-		s.cfg.Log.Warn("connection refused", "resp", s.cfg.Address, "error", err)
+		if unlogged, now := s.broken.Now(time.Now()); now {
+			s.cfg.Log.Warn("connection refused", "resp", s.cfg.Address, "error", err, "unlogged", unlogged)
+		}
 		nc.Close()
 		return
 	}
@@ -86,14 +100,15 @@ func (s *Server) accept(nc net.Conn) {
 
 // admit takes the connection's share of the quotas, or says why there is none.
 func (s *Server) admit(c *conn) failure {
-	if !s.cfg.Connections.Take(1) {
+	known := s.login.open()
+	if known && !s.cfg.Connections.Take(1) || !known && !s.admitStranger(c) {
 		s.cfg.Metrics.turnedAway.Inc()
 		if unlogged, now := s.crowded.Now(time.Now()); now {
 			s.cfg.Log.Warn("connection refused: too many", "resp", s.cfg.Address, "limit", s.cfg.Connections.Limit(), "unlogged", unlogged)
 		}
 		return errMaxClients
 	}
-	if !s.login.open() {
+	if !known {
 		return ""
 	}
 	f := c.welcome(defaultUser, s.cfg.Tenant)
@@ -117,6 +132,7 @@ func (s *Server) Connections() int { return s.conns.Len() }
 // Close stops accepting, lets each connection answer what it has read, and closes them.
 func (s *Server) Close() {
 	s.closing.Store(true)
+	s.stopOnce.Do(func() { close(s.stop) })
 	s.listener.Close()
 	s.conns.Close(func(c *conn) { c.nc.SetReadDeadline(time.Unix(1, 0)) })
 }

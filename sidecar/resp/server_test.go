@@ -23,7 +23,7 @@ import (
 )
 
 // serve returns a server that serves, and its address.
-func serve(t *testing.T) (*Server, string) {
+func serve(t *testing.T, change ...func(*Config)) (*Server, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "resp.sock")
 	listener, err := net.Listen("unix", path)
@@ -33,11 +33,15 @@ func serve(t *testing.T) (*Server, string) {
 	registry := prometheus.NewRegistry()
 	a := arbiter.NewLocal(store.New(store.Limits{}), func() int64 { return 1_000_000 }, nil)
 	l := locker.New(a, locker.Config{Log: slog.New(slog.DiscardHandler), Metrics: locker.NewMetrics(registry)})
-	s := New(Config{
+	cfg := Config{
 		Tenant: "test", Tenants: tenant.NewSet(map[string]tenant.Limits{"test": {Commands: 1 << 20}}, nil), Connections: tenant.NewQuota(1000),
 		MaxArguments: 100, MaxCommand: 1 << 20, OutputBuffer: 1 << 20, Timeout: time.Minute,
 		Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(registry),
-	}, listener, l)
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	s := New(cfg, listener, l)
 	go s.Serve()
 	return s, path
 }

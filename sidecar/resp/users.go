@@ -116,20 +116,41 @@ func HashPassword(password []byte) (string, error) {
 // maxPassword is how much of a password bcrypt looks at, in bytes.
 const maxPassword = 72
 
+// maxGuesses is how many passwords of one user may wait to be checked.
+const maxGuesses = 8
+
+// errManyGuesses refuses a password that is one too many to wait.
+const errManyGuesses failure = "ERR too many passwords of this user wait to be checked; try again in a second"
+
 // login checks passwords. bcrypt is slow on purpose, so one password is checked at a time, and what was right once
-// is recognised by a digest with a key that only this process knows: PHP connects for every request.
+// is recognised by a digest with a key that only this process knows: PHP connects for every request. Those who send the same password
+// of a user at the same time wait for one check. Few different ones may wait, for each user by itself: who guesses one user's
+// keeps the others waiting a little, and never out.
 type login struct {
 	users Users
 	key   [32]byte
-	dummy []byte     // a hash that no password has, for users who are not there
-	slow  sync.Mutex // held while bcrypt runs
+	dummy []byte          // a hash that no password has, for users who are not there
+	slow  chan struct{}   // has room for one; filled while bcrypt runs
+	stop  <-chan struct{} // closed when nothing is checked any more
 
-	mu    sync.Mutex
-	right map[string][sha256.Size]byte // guarded by mu: of the password that was right, by user
+	mu      sync.Mutex
+	right   map[string]digestOfPassword            // guarded by mu: of the password that was right, by user
+	guesses map[string]map[digestOfPassword]*guess // guarded by mu: those that wait, by user; of users who are not there under ""
 }
 
-func newLogin(users Users) *login {
-	l := &login{users: users, right: make(map[string][sha256.Size]byte)}
+type digestOfPassword [sha256.Size]byte
+
+// guess is a password that is being checked.
+type guess struct {
+	waiting        int  // for it; guarded by login.mu
+	checked, right bool // who has filled login.slow may touch them
+}
+
+func newLogin(users Users, stop <-chan struct{}) *login {
+	l := &login{
+		users: users, slow: make(chan struct{}, 1), stop: stop,
+		right: make(map[string]digestOfPassword), guesses: make(map[string]map[digestOfPassword]*guess),
+	}
 	if len(users) == 0 {
 		return l
 	}
@@ -147,35 +168,81 @@ func newLogin(users Users) *login {
 // open says whether nobody needs to authenticate.
 func (l *login) open() bool { return len(l.users) == 0 }
 
-// check returns the tenant of a user whose password this is.
-func (l *login) check(user string, password []byte) (tenant string, ok bool) {
+// check returns the tenant of a user whose password this is, or why not. It gives up when abandoned says why, which it asks when it is the password's turn.
+func (l *login) check(user string, password []byte, abandoned func() failure) (tenant string, f failure) {
 	u, known := l.users[user]
 	if !known {
-		u.Hash = l.dummy
+		user, u.Hash = "", l.dummy
 	}
 	if len(password) > maxPassword {
-		return "", false
+		return "", errWrongPass
 	}
-	digest := l.digest(password)
-	l.mu.Lock()
-	right, had := l.right[user]
-	l.mu.Unlock()
-	if had && hmac.Equal(right[:], digest[:]) {
-		return u.Tenant, true
+	d := l.digest(password)
+	g, f := l.join(user, d)
+	if g == nil {
+		return u.Tenant, f
 	}
-	l.slow.Lock()
-	err := bcrypt.CompareHashAndPassword(u.Hash, password)
-	l.slow.Unlock()
-	if err != nil || !known {
-		return "", false
+	defer l.part(user, d, g)
+	select {
+	case l.slow <- struct{}{}:
+		defer func() { <-l.slow }()
+	case <-l.stop:
+		return "", errStopping
 	}
-	l.mu.Lock()
-	l.right[user] = digest
-	l.mu.Unlock()
-	return u.Tenant, true
+	if f := abandoned(); f != "" {
+		return "", f
+	}
+	if !g.checked {
+		g.checked, g.right = true, bcrypt.CompareHashAndPassword(u.Hash, password) == nil && known
+	}
+	if !g.right {
+		return "", errWrongPass
+	}
+	l.remember(user, d)
+	return u.Tenant, ""
 }
 
-func (l *login) digest(password []byte) (d [sha256.Size]byte) {
+// join waits for the check of a password together with others who sent it. It returns nil when there is nothing to wait for: the
+// password was right once, or the failure says why it cannot wait.
+func (l *login) join(user string, d digestOfPassword) (*guess, failure) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if right, had := l.right[user]; had && hmac.Equal(right[:], d[:]) {
+		return nil, ""
+	}
+	all := l.guesses[user]
+	if all == nil {
+		all = make(map[digestOfPassword]*guess)
+		l.guesses[user] = all
+	}
+	g := all[d]
+	if g == nil {
+		if len(all) >= maxGuesses {
+			return nil, errManyGuesses
+		}
+		g = &guess{}
+		all[d] = g
+	}
+	g.waiting++
+	return g, ""
+}
+
+// part ends what join began.
+func (l *login) part(user string, d digestOfPassword, g *guess) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if g.waiting--; g.waiting == 0 {
+		delete(l.guesses[user], d)
+	}
+}
+
+func (l *login) remember(user string, d digestOfPassword) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.right[user] = d
+}
+
+func (l *login) digest(password []byte) (d digestOfPassword) {
 	h := hmac.New(sha256.New, l.key[:])
 	h.Write(password)
 	h.Sum(d[:0])

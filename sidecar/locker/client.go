@@ -477,7 +477,9 @@ func (l *Locker) lapse(h *held, limit time.Duration) error {
 	r, err := l.do(ctx, &cmd)
 	if err == nil && r.Done {
 		l.cfg.Metrics.Swept.Inc()
-		l.cfg.Log.Info("lock released for a client that left it behind", h.attrs()...)
+		if unlogged, now := l.leftover.Now(cmd.Space.Tenant, time.Now()); now {
+			l.cfg.Log.Info("lock released for a client that left it behind", append(h.attrs(), "unlogged", unlogged)...)
+		}
 	}
 	return err
 }

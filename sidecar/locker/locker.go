@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coatcheck/coatcheck/sidecar/arbiter"
+	"github.com/coatcheck/coatcheck/sidecar/socket"
 	"github.com/coatcheck/coatcheck/sidecar/store"
 )
 
@@ -39,7 +40,8 @@ type Locker struct {
 
 	draining chan struct{}
 	drain    sync.Once
-	cutWait  sync.Once // it is logged that a wait was cut short
+	cutWait  sync.Once       // it is logged that a wait was cut short
+	leftover socket.SeldomOf // how often it is logged that a client left a lock behind, by tenant
 
 	held     atomic.Int64 // bound locks of all clients
 	waiting  atomic.Int64 // waiters in all queues

@@ -1,6 +1,8 @@
 package phpsock
 
 import (
+	"time"
+
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/coatcheck/coatcheck/sidecar/locker"
@@ -109,6 +111,8 @@ func (c *conn) forceBeginning(p *wire.Params) (store.Result, error) {
 
 // logForced says that an operator released a lock.
 func (c *conn) logForced(p *wire.Params) {
-	c.s.cfg.Log.Warn("lock released by force", "lock", locker.Short(string(p.Key)),
-		"tenant", c.s.cfg.Tenant.Name, "pid", c.who.PID, "uid", c.peer.uid)
+	if unlogged, now := c.s.forced.Now(time.Now()); now {
+		c.s.cfg.Log.Warn("lock released by force", "lock", locker.Short(string(p.Key)),
+			"tenant", c.s.cfg.Tenant.Name, "pid", c.who.PID, "uid", c.peer.uid, "unlogged", unlogged)
+	}
 }

@@ -266,3 +266,26 @@ func TestWhatWaitsKeepIsCounted(t *testing.T) {
 	r.send(wire.AppendRequest(nil, 4, "server.end_request", nil))
 	until(t, "nothing is counted any more", func() bool { return quota.Used() == 0 && h.s.cfg.Tenant.Waiters.Used() == 0 })
 }
+
+// TestWhatAClientCausesAtWillIsNotAFloodInTheLog.
+func TestWhatAClientCausesAtWillIsNotAFloodInTheLog(t *testing.T) {
+	const n = 50
+	h := open(t, nil)
+	holder, v := h.visit(), h.visit()
+	holder.ask("session.open", "id", "abc", "token", "holder")
+	for i := range n {
+		v.fails(wire.Busy, "", "session.open", "id", "abc", "token", "other")
+		v.fails(wire.Refused, "", "session.commit", "id", "abc", "token", "other", "fence", 1<<40, "data", "x", "ttl_ms", 60_000)
+		v.ask("lock.acquire", "name", "l", "token", fmt.Sprint("t", i))
+		v.ask("lock.force_release", "name", "l")
+		v.ask("lock.acquire", "name", "bound", "token", fmt.Sprint("t", i), "bound", true)
+		v.ask("server.end_request")
+	}
+	for _, line := range []string{
+		"session lock not granted", "session write refused", "lock released by force", "lock released for a client that left it behind",
+	} {
+		if got := strings.Count(h.log.String(), line); got < 1 || got > 3 { // once in ten seconds
+			t.Errorf("%s: %d lines for %d times", line, got, n)
+		}
+	}
+}

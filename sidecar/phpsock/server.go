@@ -60,7 +60,10 @@ type Server struct {
 	conns   *socket.Crowd[*conn]
 	buffers sync.Pool     // of *buffers that no connection needs now
 	crowded socket.Seldom // how often it is logged that all connections are taken
-	garbled socket.Seldom // and that one does not speak the protocol
+	garbled socket.Seldom // that one does not speak the protocol
+	busied  socket.Seldom // that a session's lock was not granted
+	denied  socket.Seldom // that a session's write was refused
+	forced  socket.Seldom // and that a lock was released by force
 }
 
 // phase is what a server is doing.

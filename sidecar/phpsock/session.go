@@ -87,9 +87,13 @@ func appendOpened(out []byte, o outcome) []byte {
 
 // logBusy says who did not get a session's lock, from whom, and after how long.
 func (c *conn) logBusy(id string, who *store.Who, o outcome) {
+	unlogged, now := c.s.busied.Now(time.Now())
+	if !now {
+		return
+	}
 	attrs := []any{
 		"lock", id, "tenant", c.s.cfg.Tenant.Name, "pid", who.PID, "script", who.Script,
-		"waited", o.waited.Round(time.Millisecond).String(), "waiters", o.waiters, "queue_full", o.full, "tenant_full", o.over,
+		"waited", o.waited.Round(time.Millisecond).String(), "waiters", o.waiters, "queue_full", o.full, "tenant_full", o.over, "unlogged", unlogged,
 	}
 	if o.Holder != nil {
 		attrs = append(attrs, "holder_pid", o.Holder.Who.PID, "holder_script", o.Holder.Who.Script)
@@ -115,13 +119,20 @@ func (c *conn) sessionCommit(p *wire.Params, out []byte) ([]byte, error) {
 	}
 	if r.Status == store.Refused {
 		c.s.cfg.Metrics.refusals.WithLabelValues(r.Reason.String()).Inc()
-		c.s.cfg.Log.Warn("session write refused", "lock", locker.Short(string(p.Key)), "tenant", c.s.cfg.Tenant.Name,
-			"pid", c.who.PID, "script", c.who.Script, "fence", cmd.Fence, "why", r.Reason.String())
+		c.logDenied(cmd, r.Reason)
 		return out, refusal(r)
 	}
 	out = msgp.AppendMapHeader(out, 2)
 	out = msgp.AppendBool(msgp.AppendString(out, "stored"), r.Done)
 	return msgp.AppendBool(msgp.AppendString(out, "released"), r.Released), nil
+}
+
+// logDenied says whose write of a session was refused, and why.
+func (c *conn) logDenied(cmd *store.Command, why store.Reason) {
+	if unlogged, now := c.s.denied.Now(time.Now()); now {
+		c.s.cfg.Log.Warn("session write refused", "lock", locker.Short(string(cmd.Key)), "tenant", c.s.cfg.Tenant.Name,
+			"pid", c.who.PID, "script", c.who.Script, "fence", cmd.Fence, "why", why.String(), "unlogged", unlogged)
+	}
 }
 
 func (c *conn) sessionRelease(p *wire.Params, out []byte) ([]byte, error) {

@@ -27,3 +27,15 @@ func (s *Seldom) Now(at time.Time) (unlogged int64, now bool) {
 	unlogged, s.missed, s.next = s.missed, 0, at.Add(seldomEvery)
 	return unlogged, true
 }
+
+// SeldomOf is a Seldom for each subject, of which there are few. Its zero value is ready.
+type SeldomOf struct{ each sync.Map } // of *Seldom, by subject
+
+// Now says whether to log of a subject at a time, and how many times it was not since.
+func (s *SeldomOf) Now(subject string, at time.Time) (unlogged int64, now bool) {
+	one, ok := s.each.Load(subject)
+	if !ok {
+		one, _ = s.each.LoadOrStore(subject, &Seldom{})
+	}
+	return one.(*Seldom).Now(at)
+}

@@ -156,6 +156,26 @@ func TestAClosedCrowdAdmitsNobody(t *testing.T) {
 	}
 }
 
+// TestSeldomOfEachSubject: one does not silence another.
+func TestSeldomOfEachSubject(t *testing.T) {
+	var s SeldomOf
+	at := time.Now()
+	for _, subject := range []string{"a", "b"} {
+		if unlogged, now := s.Now(subject, at); !now || unlogged != 0 {
+			t.Errorf("the first of %s: %v, %d", subject, now, unlogged)
+		}
+	}
+	if _, now := s.Now("a", at); now {
+		t.Error("it is logged again at once")
+	}
+	if unlogged, now := s.Now("a", at.Add(seldomEvery)); !now || unlogged != 1 {
+		t.Errorf("later: %v, %d; want true, 1", now, unlogged)
+	}
+	if unlogged, now := s.Now("b", at.Add(seldomEvery)); !now || unlogged != 0 {
+		t.Errorf("of the other: %v, %d; want true, 0", now, unlogged)
+	}
+}
+
 func TestSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Seldom

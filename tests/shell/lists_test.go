@@ -212,8 +212,8 @@ func TestReleaseOfASessionByForce(t *testing.T) {
 		t.Fatalf("still held: %v", locks)
 	}
 	log := h.log.String()
-	if n := strings.Count(log, "lock released by force"); n != 3 {
-		t.Errorf("the log tells of %d releases, want 3", n)
+	if n := strings.Count(log, "lock released by force"); n < 1 || n > 2 { // once in ten seconds
+		t.Errorf("the log has %d lines of 3 releases", n)
 	}
 	for _, id := range []string{alice, bob, carol} {
 		if strings.Contains(log, id) {

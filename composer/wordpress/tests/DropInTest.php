@@ -17,7 +17,6 @@ final class DropInTest extends CacheTestCase
     protected function setUp(): void
     {
         parent::setUp();
-        self::assertFileExists('/usr/share/wordpress/wp-includes/cache.php', 'install it: tools/install.sh test');
         $this->content = "$this->stateDirectory/wp-content";
         mkdir("$this->content/plugins", 0777, true);
         symlink(dirname(__DIR__), "$this->content/plugins/coatcheck");
@@ -91,6 +90,9 @@ final class DropInTest extends CacheTestCase
 
     private function site(string $what, ?string &$log = null): mixed
     {
+        if (!is_file('/usr/share/wordpress/wp-includes/cache.php') && getenv('CI') === false) {
+            self::markTestSkipped('WordPress is not installed: run tools/install.sh test');
+        }
         $process = proc_open(
             [PHP_BINARY, '-d', 'error_log=', __DIR__ . '/pages/site.php', $this->content, $what],
             [['file', '/dev/null', 'r'], ['pipe', 'w'], ['pipe', 'w']],

@@ -1,5 +1,7 @@
 package store
 
+import "unsafe"
+
 // hold is a grant: who has a lock and until when. The zero hold is nobody's.
 type hold struct {
 	token string
@@ -16,6 +18,27 @@ func (h *hold) is(token []byte) bool { return h.token != "" && h.token == string
 
 // live says whether the lock is held at now.
 func (h *hold) live(now int64) bool { return h.token != "" && (h.until == 0 || now < h.until) }
+
+const whoSize = int64(unsafe.Sizeof(Who{}))
+
+// cost returns what the hold takes beside its place.
+func (h *hold) cost() int64 {
+	if h.token == "" {
+		return 0
+	}
+	return costOfHold(len(h.token), h.who)
+}
+
+// grantCost returns what the cost of a hold that the command is granted would be.
+func grantCost(c *Command) int64 { return costOfHold(len(c.Token), c.Who) }
+
+func costOfHold(token int, who *Who) int64 {
+	cost := roundUp(token)
+	if who != nil {
+		cost += whoSize + roundUp(len(who.SAPI)) + roundUp(len(who.Script))
+	}
+	return cost
+}
 
 // info describes the hold to others.
 func (h *hold) info() Hold {

@@ -1,11 +1,13 @@
 package store
 
 import (
+	"slices"
 	"strings"
 	"unsafe"
 )
 
-// lock is a named lock with its holders: one exclusive holder, or any number of shared ones. A lock without holders has no entry.
+// lock is a named lock with its holders: one exclusive holder, or any number of shared ones, by ascending fence. A lock without
+// holders has no entry.
 type lock struct {
 	deadline
 	space  *space
@@ -24,18 +26,14 @@ func (l *lock) drop(sh *shard) {
 
 // prune removes the holds whose lease is over.
 func (l *lock) prune(now int64) {
-	kept := l.holds[:0]
-	for _, h := range l.holds {
-		if h.live(now) {
-			kept = append(kept, h)
-		}
-	}
-	clear(l.holds[len(kept):])
-	l.holds = kept
+	l.holds = slices.DeleteFunc(l.holds, func(h hold) bool { return !h.live(now) })
 }
 
-// find returns the index of the token's hold, or -1.
+// find returns the index of the token's hold, or -1; l may be nil.
 func (l *lock) find(token []byte) int {
+	if l == nil {
+		return -1
+	}
 	for i := range l.holds {
 		if l.holds[i].is(token) {
 			return i
@@ -51,19 +49,25 @@ func (sh *shard) chargeLock(l *lock, cost int64) {
 	l.cost = cost
 }
 
-// holdCost is what a holder costs, with its token.
-const holdCost = int64(unsafe.Sizeof(hold{})) + 32
+// holdSize is what a hold's place among others takes.
+const holdSize = int64(unsafe.Sizeof(hold{}))
 
-func lockCost(name, holds int) int64 { return lockBase + roundUp(name) + int64(holds)*holdCost }
-
-// settleLock sets the time at which the lock's last lease ends, or drops a lock without holders.
-func (sh *shard) settleLock(l *lock) {
-	if len(l.holds) == 0 {
-		sh.endLock(l)
-		return
+// costs returns what the lock takes, with the places that are kept for further holds.
+func (l *lock) costs() int64 {
+	cost := lockBase + roundUp(len(l.key)) + int64(cap(l.holds))*holdSize
+	for i := range l.holds {
+		cost += l.holds[i].cost()
 	}
-	sh.schedule(l)
-	sh.note(l.encode)
+	return cost
+}
+
+// needOfHold returns what a grant to the command's token would take; l is nil when there is no lock yet.
+func needOfHold(l *lock, c *Command) int64 {
+	need := holdSize + grantCost(c)
+	if l == nil {
+		need += lockBase + roundUp(len(c.Key))
+	}
+	return need
 }
 
 // endLock drops a lock by command.
@@ -72,9 +76,21 @@ func (sh *shard) endLock(l *lock) {
 	l.drop(sh)
 }
 
+// settleHold sets what follows from a hold that was granted or renewed at now.
+func (sh *shard) settleHold(l *lock, own int, now int64) {
+	sh.schedule(l)
+	sh.note(func(b []byte) []byte { return l.encodeHold(b, own, now) })
+}
+
+// remove takes a hold out. The others stay in the order of their grants.
+func (l *lock) remove(own int) { l.holds = slices.Delete(l.holds, own, own+1) }
+
 // schedule sets when the lock's last lease ends, and what it costs.
 func (sh *shard) schedule(l *lock) {
-	sh.chargeLock(l, lockCost(len(l.key), len(l.holds)))
+	if n := len(l.holds); cap(l.holds) > 4*n { // most have gone
+		l.holds = append(make([]hold, 0, n), l.holds...)
+	}
+	sh.chargeLock(l, l.costs())
 	var at int64
 	for i := range l.holds {
 		if l.holds[i].until == 0 {
@@ -108,18 +124,14 @@ func (sh *shard) acquireLock(c *Command) Result {
 	if c.Queued && (l == nil || l.find(c.Token) < 0) {
 		return l.busy()
 	}
-	if need := lockCost(len(c.Key), 1); l == nil && !sh.fits(c, need) {
-		return sh.full(c, need)
-	}
-	if l == nil {
-		sp := sh.makeSpace(c)
-		l = &lock{space: sp, key: string(c.Key)}
-		sp.locks[l.key] = l
-	}
 	own := l.find(c.Token)
 	if other := l.inTheWay(own, c.Shared); other >= 0 {
 		return l.holds[other].busy()
 	}
+	if need := needOfHold(l, c); own < 0 && !sh.fits(c, need) {
+		return sh.full(c, need)
+	}
+	l = sh.makeLock(l, c)
 	if own >= 0 { // a retry, or a conversion between shared and exclusive
 		l.holds[own].until = leaseEnd(c.Now, c.Lease)
 		if l.shared && !c.Shared { // others may have had higher fences while it was shared
@@ -130,8 +142,18 @@ func (sh *shard) acquireLock(c *Command) Result {
 		l.holds = append(l.holds, sh.grant(c))
 	}
 	l.shared = c.Shared
-	sh.settleLock(l)
+	sh.settleHold(l, own, c.Now)
 	return Result{Done: true, Fence: l.holds[own].fence}
+}
+
+// makeLock returns l, or a lock without holders of the command's name when it is nil.
+func (sh *shard) makeLock(l *lock, c *Command) *lock {
+	if l == nil {
+		sp := sh.makeSpace(c)
+		l = &lock{space: sp, key: string(c.Key)}
+		sp.locks[l.key] = l
+	}
+	return l
 }
 
 // busy is the answer to those who must wait although the lock may be free; l may be nil.
@@ -142,9 +164,9 @@ func (l *lock) busy() Result {
 	return l.holds[0].busy()
 }
 
-// inTheWay returns the index of a hold that keeps the asker out, or -1. own is the asker's hold, or -1.
+// inTheWay returns the index of a hold that keeps the asker out, or -1. own is the asker's hold, or -1; l may be nil.
 func (l *lock) inTheWay(own int, shared bool) int {
-	if shared && l.shared {
+	if l == nil || shared && l.shared {
 		return -1
 	}
 	for i := range l.holds {
@@ -159,7 +181,7 @@ func (sh *shard) renewLock(c *Command) Result {
 	if l := sh.lock(c); l != nil {
 		if own := l.find(c.Token); own >= 0 {
 			l.holds[own].until = leaseEnd(c.Now, c.Lease)
-			sh.settleLock(l)
+			sh.settleHold(l, own, c.Now)
 			return Result{Done: true, Fence: l.holds[own].fence}
 		}
 	}
@@ -175,11 +197,12 @@ func (sh *shard) releaseLock(c *Command) Result {
 	if own < 0 {
 		return Result{}
 	}
-	last := len(l.holds) - 1
-	l.holds[own] = l.holds[last]
-	l.holds[last] = hold{}
-	l.holds = l.holds[:last]
-	sh.settleLock(l)
+	if l.remove(own); len(l.holds) == 0 {
+		sh.endLock(l)
+		return Result{Done: true}
+	}
+	sh.schedule(l)
+	sh.note(func(b []byte) []byte { return l.encodeHoldGone(b, c.Token, c.Now) })
 	return Result{Done: true}
 }
 

@@ -12,6 +12,7 @@ const (
 	mapSlot   = 38
 	heapSlot  = 20
 	listSlot  = 10
+	heldSlot  = 20
 	valueBase = int64(unsafe.Sizeof(value{})) + mapSlot + heapSlot + listSlot
 	sessBase  = int64(unsafe.Sizeof(session{})) + mapSlot + heapSlot
 	lockBase  = int64(unsafe.Sizeof(lock{})) + mapSlot + heapSlot

@@ -95,6 +95,45 @@ func TestFullWithNothingToEvictChangesNothing(t *testing.T) {
 	}
 }
 
+// TestAFurtherHoldNeedsMemoryToo: each holder of a shared lock counts, with its token and names, and what goes leaves the account.
+func TestAFurtherHoldNeedsMemoryToo(t *testing.T) {
+	d := &desk{t: t, s: New(Limits{Total: 100_000}), now: start, in: Space{Tenant: "default"}}
+	hold := func(i int) Command {
+		return Command{Op: OpLockAcquire, Key: []byte("l"), Token: fmt.Appendf(nil, "%0200d", i), Shared: true, Who: &Who{Script: strings.Repeat("s", 1000)}}
+	}
+	n := 0
+	for ; ; n++ {
+		if r := d.do(hold(n)); r.Status == Refused {
+			wantRefused(t, "one hold more", r, Full)
+			if r.N < 1200 || r.Stats.Limit != 100_000 {
+				t.Errorf("it does not say what is needed and allowed: %+v", r)
+			}
+			break
+		}
+		if n > 100 {
+			t.Fatal("every hold is granted")
+		}
+	}
+	if n < 60 {
+		t.Errorf("only %d holds fit", n)
+	}
+	if r := d.do(hold(0)); !r.Done { // a retry takes nothing
+		t.Errorf("a retry is refused: %+v", r)
+	}
+	for i := range n {
+		if r := d.do(Command{Op: OpLockRelease, Key: []byte("l"), Token: hold(i).Token}); !r.Done {
+			t.Errorf("the release of %d: %+v", i, r)
+		}
+		if told, added := d.balance(); told != added || told > 110_000 {
+			t.Errorf("%d bytes are told, %d add up", told, added)
+		}
+	}
+	if told, _ := d.balance(); told != 0 {
+		t.Errorf("%d bytes are left", told)
+	}
+	d.empty()
+}
+
 func TestTenantsHaveLimitsOfTheirOwn(t *testing.T) {
 	s := New(Limits{Tenant: 50_000})
 	d := &desk{t: t, s: s, now: start}
@@ -272,23 +311,57 @@ func TestReadsEvictNothing(t *testing.T) {
 	}
 }
 
+// heapBytes returns what is in use, without what nobody refers to.
+func heapBytes() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestLocksAreAccountedForAsTheyTakeMemory: each with its holder, many holders of one, and those of sessions. The bounds are as wide as those of hashes.
+func TestLocksAreAccountedForAsTheyTakeMemory(t *testing.T) {
+	const n = 30_000
+	for what, c := range map[string]func(i int) Command{
+		"plain": func(i int) Command {
+			return Command{Op: OpLockAcquire, Key: fmt.Append(nil, "lock", i), Lease: 60_000}
+		},
+		"endless": func(i int) Command { return Command{Op: OpLockAcquire, Key: fmt.Append(nil, "lock", i)} },
+		"shared": func(i int) Command {
+			return Command{Op: OpLockAcquire, Key: fmt.Append(nil, "lock", i/1000), Shared: true}
+		},
+		"session": func(i int) Command {
+			return Command{Op: OpSessionOpen, Key: fmt.Append(nil, "id", i), Lease: 60_000}
+		},
+	} {
+		d := newDesk(t)
+		before := heapBytes()
+		for i := range n {
+			c := c(i)
+			c.Token = fmt.Appendf(nil, "%032d", i)
+			c.Who = &Who{SAPI: strings.Clone("fpm-fcgi"), Script: fmt.Sprintf("/srv/www/shop/%0100d.php", i)}
+			d.do(c)
+		}
+		took := heapBytes() - before
+		told := d.do(Command{Op: OpStats}).Stats.Bytes
+		if told < took*80/100 || told > took*120/100 {
+			t.Errorf("%s: %d bytes are accounted for, they take %d", what, told, took)
+		}
+		runtime.KeepAlive(d)
+	}
+}
+
 // The bounds are wide because the race detector takes memory too; without it the estimate is within a tenth.
 func TestHashesAreAccountedForAsTheyTakeMemory(t *testing.T) {
 	for _, fields := range []int{1, 9, 100} {
 		d := newDesk(t)
-		heap := func() int64 {
-			runtime.GC()
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			return int64(m.HeapAlloc)
-		}
-		before := heap()
+		before := heapBytes()
 		for i := range 200_000 / (fields + 4) {
 			for f := range fields {
 				d.do(Command{Op: OpHashSet, Key: fmt.Append(nil, "hash", i), Pairs: [][]byte{fmt.Append(nil, "f", f), []byte("value")}})
 			}
 		}
-		took := heap() - before
+		took := heapBytes() - before
 		if told := d.do(Command{Op: OpStats}).Stats.Bytes; told < took*80/100 || told > took*120/100 {
 			t.Errorf("hashes of %d fields: %d bytes are accounted for, they take %d", fields, told, took)
 		}

@@ -36,6 +36,8 @@ const (
 	recNoValues // from here on no values are kept: those before it are gone
 	recFlushIn  // a flush of some shards
 	recClear    // a shard has nothing: what follows is all that it has
+	recHold     // one hold of a lock that was granted or renewed, and when
+	recHoldGone // one hold of a lock that was released while others stay, and when
 )
 
 // IsCache says whether a record is about values, which can be left out of a journal.
@@ -296,6 +298,33 @@ func (l *lock) encode(b []byte) []byte {
 	return b
 }
 
+// image calls put with the records that make up the lock, encoded into b: one, or one for each hold of many.
+func (l *lock) image(b []byte, put func([]byte)) {
+	if l.cost <= piece {
+		put(l.encode(b))
+		return
+	}
+	for i := range l.holds {
+		put(l.encodeHold(b, i, 0))
+	}
+}
+
+// encodeHold is the record of a change to one hold: with many holders, one of all of them would be as many times larger. now is when
+// it changed, for holds whose lease was over by then have gone without a record.
+func (l *lock) encodeHold(b []byte, own int, now int64) []byte {
+	b = binary.AppendVarint(appendKey(recHold, b, l.space.name, l.key), now)
+	shared := byte(0)
+	if l.shared {
+		shared = 1
+	}
+	return l.holds[own].encode(append(b, shared))
+}
+
+func (l *lock) encodeHoldGone(b, token []byte, now int64) []byte {
+	b = binary.AppendVarint(appendKey(recHoldGone, b, l.space.name, l.key), now)
+	return appendBytes(b, token)
+}
+
 func encodeGone(kind recordKind, s Space, key string, stamp uint64) func([]byte) []byte {
 	return func(b []byte) []byte { return binary.AppendUvarint(appendKey(kind, b, s, key), stamp) }
 }
@@ -332,7 +361,7 @@ func (sh *shard) snapshot(b []byte, emit func(record []byte)) {
 			put(x.encode(b[:0], true))
 		}
 		for _, l := range sp.locks {
-			put(l.encode(b[:0]))
+			l.image(b[:0], put)
 		}
 		for _, v := range sp.bucket.list {
 			v.image(b[:0], put)
@@ -523,6 +552,10 @@ func (sh *shard) restore(record []byte) error {
 		sh.restoreValue(r, c, kind)
 	case recLock, recLockGone:
 		sh.restoreLock(r, c, kind)
+	case recHold:
+		sh.restoreHold(r, c)
+	case recHoldGone:
+		sh.restoreHoldGone(r, c)
 	default:
 		r.fail("its kind is unknown; a newer version may have written it")
 	}
@@ -633,7 +666,7 @@ func (sh *shard) restoreSession(r *reader, c *Command, kind recordKind) {
 	sh.stamp = max(sh.stamp, x.grant, x.destroyed)
 	// What is over by now is dropped by the next sweep: here, nobody knows the time.
 	sh.due.schedule(x, max(x.end(), 1))
-	sh.chargeSession(x, sessionCost(len(x.key), cap(x.data)))
+	sh.chargeSession(x, x.costs())
 }
 
 func (sh *shard) restoreValue(r *reader, c *Command, kind recordKind) {
@@ -721,10 +754,7 @@ func (sh *shard) restoreFields(r *reader, v *value, kind recordKind) {
 }
 
 func (sh *shard) restoreLock(r *reader, c *Command, kind recordKind) {
-	var l *lock
-	if sp := sh.space(c); sp != nil {
-		l = sp.locks[string(c.Key)]
-	}
+	l := sh.knownLock(c)
 	if kind == recLockGone {
 		sh.stamp = max(sh.stamp, r.uint())
 		if l != nil && r.err == nil {
@@ -745,11 +775,61 @@ func (sh *shard) restoreLock(r *reader, c *Command, kind recordKind) {
 	if r.err != nil {
 		return
 	}
-	if l == nil {
-		sp := sh.makeSpace(c)
-		l = &lock{space: sp, key: string(c.Key)}
-		sp.locks[l.key] = l
-	}
+	l = sh.makeLock(l, c)
 	l.shared, l.holds = shared, holds
+	sh.schedule(l)
+}
+
+// knownLock returns the lock of the command's name, or nil. Nobody knows the time.
+func (sh *shard) knownLock(c *Command) *lock {
+	if sp := sh.space(c); sp != nil {
+		return sp.locks[string(c.Key)]
+	}
+	return nil
+}
+
+func (sh *shard) restoreHold(r *reader, c *Command) {
+	now, shared, h := r.int(), r.byte() == 1, r.hold()
+	if r.err == nil && h.token == "" {
+		r.fail("a hold has no token")
+	}
+	if r.err != nil {
+		return
+	}
+	sh.stamp = max(sh.stamp, h.fence)
+	l := sh.makeLock(sh.knownLock(c), c)
+	l.prune(now)
+	if !shared { // whoever was there has gone
+		clear(l.holds)
+		l.holds = l.holds[:0]
+	}
+	l.put(h)
+	l.shared = shared
+	sh.schedule(l)
+}
+
+// put adds a hold where its fence belongs, in place of the one that its token has.
+func (l *lock) put(h hold) {
+	if own := l.find([]byte(h.token)); own >= 0 {
+		l.remove(own)
+	}
+	at, _ := slices.BinarySearchFunc(l.holds, h.fence, func(of hold, fence uint64) int { return cmp.Compare(of.fence, fence) })
+	l.holds = slices.Insert(l.holds, at, h)
+}
+
+func (sh *shard) restoreHoldGone(r *reader, c *Command) {
+	now, token := r.int(), r.bytes()
+	l := sh.knownLock(c)
+	if r.err != nil || l == nil {
+		return
+	}
+	l.prune(now)
+	if own := l.find(token); own >= 0 {
+		l.remove(own)
+	}
+	if len(l.holds) == 0 {
+		l.drop(sh)
+		return
+	}
 	sh.schedule(l)
 }

@@ -9,6 +9,14 @@ import (
 	"testing"
 )
 
+// sweepAll drops what is over at now, also holds that are over beside others, which go without a record.
+func sweepAll(s *Store, now int64) {
+	for shard := range uint64(Shards) {
+		s.Apply(&Command{Op: OpSweep, Now: now, Cursor: shard, Limit: 1000})
+	}
+	s.Apply(&Command{Op: OpListHeld, Now: now, Limit: 1 << 30})
+}
+
 // dump returns the records of every entry, in an order of their own.
 func dump(s *Store) (entries [][]byte) {
 	for shard := range Shards {
@@ -80,9 +88,7 @@ func TestReplayedRecordsGiveTheSameStore(t *testing.T) {
 		restore(t, caughtUp, snapshot)
 		restore(t, caughtUp, log[since:])
 		for _, s := range []*Store{original, replayed, caughtUp} {
-			for shard := range uint64(Shards) {
-				s.Apply(&Command{Op: OpSweep, Now: now, Cursor: shard, Limit: 1000})
-			}
+			sweepAll(s, now)
 		}
 		want := dump(original)
 		for name, s := range map[string]*Store{"all records": replayed, "snapshot and later records": caughtUp} {
@@ -93,6 +99,102 @@ func TestReplayedRecordsGiveTheSameStore(t *testing.T) {
 				t.Errorf("seed %d, %s: %d bytes are accounted for, the original has %d", seed, name, got, want)
 			}
 		}
+	}
+}
+
+// holdCommand returns a command on one of two locks with many holders at a time.
+func holdCommand(rnd *rand.Rand, now int64) *Command {
+	c := &Command{
+		Op: OpLockAcquire, Now: now, Space: Space{Tenant: "t"}, Key: fmt.Append(nil, "l", rnd.IntN(2)), Token: fmt.Append(nil, "t", rnd.IntN(12)),
+		Lease: int64(rnd.IntN(40)) * 50, Shared: rnd.IntN(8) > 0, Who: &Who{PID: 1, Script: "x.php"},
+	}
+	switch rnd.IntN(10) {
+	case 0, 1, 2:
+		c.Op = OpLockRelease
+	case 3, 4:
+		c.Op = OpLockRenew
+	case 5:
+		c.Op = OpLockInfo
+	case 6:
+		if rnd.IntN(20) == 0 {
+			c.Op = OpLockForce
+		}
+	}
+	return c
+}
+
+// TestReplayedHoldsGiveTheSameLock: by all records, by a snapshot and all since any time before it, and at a copy; each has the holders in the
+// order of their grants. Records of holds do not grow with their number.
+func TestReplayedHoldsGiveTheSameLock(t *testing.T) {
+	most := 0
+	for seed := range uint64(100) {
+		rnd := rand.New(rand.NewPCG(seed, 3))
+		original, replayed, caughtUp, copied := New(Limits{}), New(Limits{}), New(Limits{}), New(Limits{})
+		var log, snapshot [][]byte
+		original.OnChange(func(record []byte) {
+			if len(record) > 100 {
+				t.Errorf("a record has %d bytes", len(record))
+			}
+			log = append(log, bytes.Clone(record))
+		})
+		original.OnCopy(func(shard int, record []byte) {
+			if err := copied.Adopt(record); err != nil {
+				t.Fatal(err)
+			}
+		})
+		now, since := int64(1_700_000_000_000), 0
+		for i := range 600 {
+			now += int64(rnd.IntN(100))
+			original.Apply(holdCommand(rnd, now))
+			if i == 300 {
+				since = rnd.IntN(len(log))
+				for shard := range Shards {
+					original.Snapshot(shard, func(record []byte) { snapshot = append(snapshot, bytes.Clone(record)) })
+				}
+			}
+		}
+		restore(t, replayed, log)
+		restore(t, caughtUp, snapshot)
+		restore(t, caughtUp, log[since:])
+		for _, s := range []*Store{original, replayed, caughtUp, copied} {
+			sweepAll(s, now)
+		}
+		for _, l := range original.Apply(&Command{Op: OpListHeld, Now: now, Limit: 10}).Locks {
+			most = max(most, len(l.Holds))
+		}
+		want := dump(original)
+		for name, s := range map[string]*Store{"all records": replayed, "snapshot and records": caughtUp, "copy": copied} {
+			if got := dump(s); !slices.EqualFunc(got, want, bytes.Equal) {
+				t.Fatalf("seed %d, %s: %s", seed, name, difference(got, want))
+			}
+		}
+	}
+	if most < 4 {
+		t.Errorf("no lock had more than %d holders", most)
+	}
+}
+
+// TestALockOfManyIsSnapshotInPieces: no record grows with the number of its holders.
+func TestALockOfManyIsSnapshotInPieces(t *testing.T) {
+	s, restored := New(Limits{}), New(Limits{})
+	const holders = 3000
+	for i := range holders {
+		s.Apply(&Command{
+			Op: OpLockAcquire, Key: []byte("l"), Token: fmt.Append(nil, i), Shared: true, Who: &Who{Script: string(bytes.Repeat([]byte("x"), 1000))},
+		})
+	}
+	for shard := range Shards {
+		s.Snapshot(shard, func(record []byte) {
+			if len(record) > 2000 {
+				t.Errorf("a record has %d bytes", len(record))
+			}
+			restore(t, restored, [][]byte{record})
+		})
+	}
+	info := &Command{Op: OpLockInfo, Key: []byte("l")}
+	want, got := s.Apply(info).Locks[0], restored.Apply(info).Locks[0]
+	if len(got.Holds) != holders || !slices.Equal(got.Holds, want.Holds) || !got.Shared {
+		t.Errorf("%d holds came back", len(got.Holds))
 	}
 }
 

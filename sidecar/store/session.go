@@ -70,6 +70,19 @@ func (sh *shard) chargeSession(x *session, cost int64) {
 
 func sessionCost(id, data int) int64 { return sessBase + roundUp(id) + int64(data) }
 
+// costs returns what the session takes, with its hold.
+func (x *session) costs() int64 {
+	return sessionCost(len(x.key), cap(x.data)) + x.holdCost()
+}
+
+// holdCost returns what the hold takes, and the place by which it is found.
+func (x *session) holdCost() int64 {
+	if x.hold.token == "" {
+		return 0
+	}
+	return heldSlot + x.hold.cost()
+}
+
 // settle drops what is over and sets the time at which the rest is.
 func (sh *shard) settle(x *session, now int64) {
 	if !x.has(now) {
@@ -85,7 +98,7 @@ func (sh *shard) settle(x *session, now int64) {
 		return
 	}
 	sh.due.schedule(x, at)
-	sh.chargeSession(x, sessionCost(len(x.key), cap(x.data)))
+	sh.chargeSession(x, x.costs())
 	sh.note(func(b []byte) []byte { return x.encode(b, x.fresh) })
 	x.fresh = false
 }
@@ -154,7 +167,7 @@ func (sh *shard) openSession(c *Command) Result {
 		r.Fence = sh.next(c.Now)
 		return x.record(r, c.Now)
 	}
-	if need := sessionCost(len(c.Key), 0); x == nil && !sh.fits(c, need) {
+	if need := sessionCost(len(c.Key), 0) + heldSlot + grantCost(c); x == nil && !sh.fits(c, need) {
 		return sh.full(c, need)
 	}
 	x = sh.makeSession(c)
@@ -228,7 +241,7 @@ func (sh *shard) growth(x *session, c *Command) int64 {
 	}
 	need := sessionCost(len(c.Key), len(c.Value))
 	if x != nil {
-		need -= x.cost
+		need += x.holdCost() - x.cost
 	}
 	return need
 }

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 func run(m *testing.M) int {
 	flag.Parse()
 	// Tests wait for most of their time, so more of them than there are processors may do so at once.
-	flag.Set("test.parallel", "3")
+	flag.Set("test.parallel", "4")
 	dir, err := os.MkdirTemp("", "coatcheck-cluster.")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

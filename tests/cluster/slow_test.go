@@ -109,7 +109,7 @@ func TestPeersAreFarAway(t *testing.T) {
 		}
 		return far
 	}})
-	g.serveFor(either(3*time.Second, 20*time.Second))
+	g.serveFor(either(2*time.Second, 20*time.Second))
 }
 
 // TestPacketsAreLost: one in a hundred, of all that hosts send each other.
@@ -120,7 +120,7 @@ func TestPacketsAreLost(t *testing.T) {
 	for _, h := range g.hosts {
 		h.filter("-A", "INPUT", "-i", "eth0", "-m", "statistic", "--mode", "random", "--probability", "0.01", "-j", "DROP")
 	}
-	g.serveFor(either(3*time.Second, 60*time.Second))
+	g.serveFor(either(2*time.Second, 60*time.Second))
 }
 
 // serveFor lets a crowd go on for so long, and tells how long visits took by where the owner was.

@@ -17,10 +17,10 @@ func TestRequestsOfAVisitorMayGoToAnyHost(t *testing.T) {
 		size     int // what the session has besides its counter
 		requests int
 	}{
-		{"10 B", 0, either(400, 1000)},
-		{"600 B", 600 - 60, either(200, 1000)},
-		{"20 KiB", 20<<10 - 60, either(200, 1000)},
-		{"2 MiB", 2<<20 - 60, either(15, 1000)},
+		{"10 B", 0, either(250, 1000)},
+		{"600 B", 600 - 60, either(100, 1000)},
+		{"20 KiB", 20<<10 - 60, either(100, 1000)},
+		{"2 MiB", 2<<20 - 60, either(10, 1000)},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			g.spray(t, rand.New(rand.NewPCG(theStage.seed, uint64(i))), x.size, x.requests)

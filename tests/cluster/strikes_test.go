@@ -8,7 +8,7 @@ import (
 )
 
 // thinking is how long clients of a crowd stay away between two visits, on average.
-const thinking = 60 * time.Millisecond
+const thinking = 80 * time.Millisecond
 
 // standstill is less than a key waits for whose owner is gone. On a quiet machine other keys wait for a fifth of a second at most; on one that has ten times as
 // much to do as it can, hosts hear late of each other.
@@ -131,6 +131,7 @@ func TestAnOwnerStops(t *testing.T) {
 
 // TestAMinorityIsCutOff from the others, and from who hears it, for a while.
 func TestAMinorityIsCutOff(t *testing.T) {
+	t.Parallel()
 	random := chance(t)
 	type cutting struct {
 		size, off int

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/coatcheck/coatcheck/sidecar/cluster"
+	"github.com/coatcheck/coatcheck/sidecar/socket"
 	"github.com/coatcheck/coatcheck/sidecar/tenant"
 )
 
@@ -82,26 +83,36 @@ func (t Tenant) rules() []rule {
 // DefaultTenant is whose socket the one at the top of the file is.
 const DefaultTenant = "default"
 
-// sockets returns a rule for each tenant's socket that another setting has already, or that is missing.
+// sockets returns a rule for each Unix socket whose path another setting has already, and for each tenant that nobody can reach.
 func (c *Config) sockets() (all []rule) {
-	taken := map[string]string{filepath.Clean(c.Socket): "socket"}
-	for name, a := range map[string]Addr{"resp": c.RESP, "admin": c.Admin} {
-		if a.Network == "unix" {
-			taken[a.Address] = name
+	taken := map[string]string{filepath.Clean(c.Socket): "socket"} // keys by paths
+	take := func(key, path string) {
+		path = filepath.Clean(path)
+		first, twice := taken[path]
+		all = append(all, rule{key, twice, "it is the path of " + first + " too"})
+		for _, near := range []string{path + socket.BeingMade, strings.TrimSuffix(path, socket.BeingMade)} {
+			if other, ok := taken[near]; ok && near != path {
+				all = append(all, rule{key, true, "while a socket is made its name ends with " + socket.BeingMade + ": it would collide with " + other})
+			}
 		}
+		if !twice {
+			taken[path] = key
+		}
+	}
+	if c.RESP.Network == "unix" {
+		take("resp", c.RESP.Address)
+	}
+	if c.Admin.Network == "unix" {
+		take("admin", c.Admin.Address)
 	}
 	for _, t := range c.Tenants {
 		key := tenants + "." + t.Name + ".socket"
-		if t.Socket == "" {
-			all = append(all, rule{key, t.Name != DefaultTenant && c.Redis.Users == "",
-				"nobody can reach this tenant: give it a socket, or users of the Redis protocol (redis.users)"})
+		if t.Socket != "" {
+			take(key, t.Socket)
 			continue
 		}
-		first, twice := taken[filepath.Clean(t.Socket)]
-		all = append(all, rule{key, twice, "it is the path of " + first + " too"})
-		if !twice {
-			taken[filepath.Clean(t.Socket)] = key
-		}
+		all = append(all, rule{key, t.Name != DefaultTenant && c.Redis.Users == "",
+			"nobody can reach this tenant: give it a socket, or users of the Redis protocol (redis.users)"})
 	}
 	return all
 }

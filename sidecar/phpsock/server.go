@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/coatcheck/coatcheck/sidecar/locker"
 	"github.com/coatcheck/coatcheck/sidecar/socket"
 	"github.com/coatcheck/coatcheck/sidecar/tenant"
@@ -147,7 +149,7 @@ func ListenUnix(path string, file File) (net.Listener, error) {
 // listen opens the socket so that nobody can connect before its mode and owner are set: under a private
 // umask, and by a rename.
 func listen(path string, file File) (net.Listener, error) {
-	ready := path + ".new"
+	ready := path + socket.BeingMade
 	if err := os.Remove(ready); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -176,7 +178,7 @@ func publish(ready, path string, file File) error {
 		if err != nil {
 			return err
 		}
-		if err := os.Chown(ready, uid, -1); err != nil {
+		if err := os.Lchown(ready, uid, -1); err != nil {
 			return fmt.Errorf("%w: user %s shall own it, and only root can give it to another user than itself, which is number %d: %v",
 				errNotOurs, file.Owner, os.Geteuid(), errors.Unwrap(err))
 		}
@@ -186,15 +188,35 @@ func publish(ready, path string, file File) error {
 		if err != nil {
 			return err
 		}
-		if err := os.Chown(ready, -1, gid); err != nil {
+		if err := os.Lchown(ready, -1, gid); err != nil {
 			return fmt.Errorf("%w: group %s shall own it, and the daemon's user, number %d, must be a member of the group, or root: %v",
 				errNotOurs, file.Group, os.Geteuid(), errors.Unwrap(err))
 		}
 	}
-	if err := os.Chmod(ready, file.Mode); err != nil {
+	if err := chmodSocket(ready, file.Mode); err != nil {
 		return err
 	}
 	return os.Rename(ready, path)
+}
+
+// errNotSocket is returned when somebody has put something else in a socket's place.
+var errNotSocket = errors.New("another file has taken its place while it was made")
+
+// chmodSocket sets the mode of a socket, and of nothing that a link in its place leads to.
+func chmodSocket(path string, mode fs.FileMode) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return errNotSocket
+	}
+	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), mode) // the way to the mode of a file that is only looked at
 }
 
 func userID(name string) (int, error) {

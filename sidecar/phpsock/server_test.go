@@ -534,6 +534,24 @@ func TestSocketFile(t *testing.T) {
 		t.Errorf("a failed start left %v behind", left)
 	}
 
+	// What has taken the socket's place while it was made is left as it is.
+	target := filepath.Join(dir, "target")
+	if err := os.WriteFile(target, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link.new")
+	if err := os.Symlink(target, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range []string{link, target} {
+		if err := publish(other, filepath.Join(dir, "link"), File{Mode: 0o666}); !errors.Is(err, errNotSocket) {
+			t.Errorf("%s is published: %v", other, err)
+		}
+	}
+	if info, err := os.Stat(target); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file that a link leads to became %v, %v", info.Mode(), err)
+	}
+
 	live, err := listenAt("live", 0o600, "")
 	if err != nil {
 		t.Fatal(err)

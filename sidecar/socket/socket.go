@@ -25,6 +25,9 @@ var ErrNotYet error = syscall.EAGAIN
 // ErrUnread is returned by a write that the peer does not take at once when others' answers fill the budget.
 var ErrUnread = errors.New("too many answers wait for clients that do not read them")
 
+// BeingMade is what the name of a Unix socket ends with until it has its owner and its mode.
+const BeingMade = ".new"
+
 // Budget bounds how many bytes of answers wait for peers to read.
 type Budget interface {
 	Take(bytes int64) bool

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -362,6 +363,7 @@ func (a *App) startAdmin() error {
 	if a.cfg.Admin.IsZero() {
 		return nil
 	}
+	a.warnOfAdmin()
 	server := admin.Server(admin.New(admin.Config{
 		Arbiter: a.arbiter, Metrics: a.registry, Ready: a.ready, Status: a.statusOfAll, Members: a.members(), Log: a.log,
 	}), a.log)
@@ -409,14 +411,31 @@ func (a *App) serveHTTP(name string, address config.Addr, server *http.Server) e
 	return nil
 }
 
+// operatorsOnly is the mode of the admin pages' socket: they show all tenants.
+const operatorsOnly = 0o600
+
+// fileListener is a Unix socket whose file goes with it.
+type fileListener struct {
+	net.Listener
+	path string
+}
+
+// Close removes the name first: when nobody listens on it any more, another daemon may have taken it.
+func (l fileListener) Close() error {
+	os.Remove(l.path)
+	return l.Listener.Close()
+}
+
 func (a *App) listenHTTP(address config.Addr) (net.Listener, error) {
 	if l := a.inherited.take(address.Address); l != nil {
 		return l, nil
 	}
 	if address.Network == "unix" {
-		if err := phpsock.RemoveStale(address.Address); err != nil {
+		l, err := phpsock.ListenUnix(address.Address, phpsock.File{Mode: operatorsOnly})
+		if err != nil {
 			return nil, err
 		}
+		return fileListener{l, address.Address}, nil
 	}
 	return net.Listen(address.Network, address.Address)
 }

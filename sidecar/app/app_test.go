@@ -348,3 +348,40 @@ func TestTheLogTellsThatItIsReady(t *testing.T) {
 		t.Errorf("%s", b.String())
 	}
 }
+
+// TestTheAdminPagesAreForOperators: their socket is root's and the daemon's user's, and the log warns where it cannot be so.
+func TestTheAdminPagesAreForOperators(t *testing.T) {
+	const warning = "every user of this machine can read the admin pages"
+	for what, c := range map[string]struct {
+		unix, tenants, warns bool
+	}{"a Unix socket": {true, true, false}, "TCP for one tenant": {false, false, false}, "TCP for several": {false, true, true}} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			cfg := settings(dir)
+			if !c.unix {
+				cfg.Admin = config.Addr{Network: "tcp", Address: "127.0.0.1:0"}
+			}
+			if c.tenants {
+				cfg.Tenants = []config.Tenant{{Name: "shop", Socket: filepath.Join(dir, "shop"), Mode: 0o660}}
+			}
+			var log bytes.Buffer
+			a, err := Start(cfg, "test", slog.New(slog.NewTextHandler(&log, nil)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Stop()
+			if c.unix {
+				if info, err := os.Stat(cfg.Admin.Address); err != nil || info.Mode().Perm() != 0o600 {
+					t.Errorf("the socket's mode is %v, %v", info.Mode(), err)
+				}
+			}
+			a.Stop()
+			if got := strings.Contains(log.String(), warning); got != c.warns {
+				t.Errorf("it warns: %v, want %v: %s", got, c.warns, &log)
+			}
+			if c.unix {
+				gone(t, cfg.Admin.Address)
+			}
+		})
+	}
+}

@@ -88,6 +88,14 @@ func (a *App) warnOfMemory(names map[string]bool) {
 	}
 }
 
+// warnOfAdmin says when tenants can read on the admin pages what others do.
+func (a *App) warnOfAdmin() {
+	if a.cfg.Admin.Network == "tcp" && len(a.tenants.All()) > 1 {
+		a.log.Warn("every user of this machine can read the admin pages, which show all tenants; make admin a Unix socket",
+			"admin", a.cfg.Admin.String())
+	}
+}
+
 // spareFiles is how many files the daemon has open beside connections, at most.
 const spareFiles = 64
 

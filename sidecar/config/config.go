@@ -64,8 +64,9 @@ type Config struct {
 	RESP Addr `key:"resp" default:"" accept:"unix tcp" flag:"ADDR of the Redis-protocol endpoint; empty means off"`
 
 	// Admin is the address of the health, metrics and status pages. Empty turns them off.
-	// Whoever reaches it sees which locks are held and by whom, without a password: hence only
-	// a loopback address or a Unix socket.
+	// Whoever reaches it sees which locks are held and by whom, of all tenants, without a password: hence only
+	// a loopback address, which every user of this machine reaches, or a Unix socket, which has mode 0600 and so only root and the
+	// daemon's user do. With several tenants take the latter.
 	Admin Addr `key:"admin" default:"" accept:"unix loopback" flag:"ADDR of health, metrics and status, loopback only; empty means off"`
 
 	// HTTP is the address on which the daemon serves docroot through php-fpm, for

@@ -110,7 +110,7 @@ func TestWrongPasswordsEndAConnection(t *testing.T) {
 	for range 3 {
 		c = dial(t, path)
 		c.send("AUTH", "shop", strings.Repeat("x", maxPassword+1)) // is wrong at once
-		io.WriteString(c, strings.Repeat(encode("AUTH", "nobody", "wrong"), 50))
+		io.WriteString(c, strings.Repeat(encode("AUTH", "shop", "wrong"), 50))
 		if said := c.ends(); strings.Count(said, "\r\n") != maxWrong || strings.Count(said, string(errWrongPass)) != maxWrong {
 			t.Errorf("told %q", said)
 		}

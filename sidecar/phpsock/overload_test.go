@@ -182,7 +182,7 @@ func (r *rawConn) waitsFor(n int, key string) {
 
 // TestOneChangeIsNotCopiedForAllWhoWaitForIt at once: of each connection one answer is made at a time, and counted before it is.
 func TestOneChangeIsNotCopiedForAllWhoWaitForIt(t *testing.T) {
-	const n, size = 40, 4 << 20
+	const n, size = 12, 4 << 20
 	h := open(t, func(c *Config, _ *locker.Config) {
 		c.MaxFrame = 16 << 20
 		c.Tenant = tenant.New("default", tenant.Limits{Unread: 64 << 20}, nil)

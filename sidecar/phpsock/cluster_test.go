@@ -16,7 +16,7 @@ import (
 type fakeCluster struct {
 	mu    sync.Mutex
 	asked []string // guarded by mu
-	fails error
+	fails error // guarded by mu
 }
 
 func (f *fakeCluster) note(what string) error {
@@ -24,6 +24,14 @@ func (f *fakeCluster) note(what string) error {
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, what)
 	return f.fails
+}
+
+// failing has what is asked from now on fail, and returns what was asked before.
+func (f *fakeCluster) failing(err error) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fails = err
+	return strings.Join(f.asked, ",")
 }
 
 func (f *fakeCluster) Members(context.Context) (wire.Pairs, error) {
@@ -65,11 +73,10 @@ func TestAnOperatorChangesTheCluster(t *testing.T) {
 		t.Errorf("cluster.reload tells of %s", got)
 	}
 	want := "join 10.0.0.9:7946,join ,leave,forget abc,forget abc by force,reload"
-	if got := strings.Join(f.asked, ","); got != want {
+	v.fails(wire.Protocol, "", "cluster.forget")
+	if got := f.failing(&wire.Error{Code: wire.Refused, Message: "no", Details: p("reason", "alive")}); got != want {
 		t.Errorf("asked for %s, want %s", got, want)
 	}
-	v.fails(wire.Protocol, "", "cluster.forget")
-	f.fails = &wire.Error{Code: wire.Refused, Message: "no", Details: p("reason", "alive")}
 	v.fails(wire.Refused, "alive", "cluster.forget", "id", "abc")
 }
 

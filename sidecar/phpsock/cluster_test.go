@@ -16,7 +16,7 @@ import (
 type fakeCluster struct {
 	mu    sync.Mutex
 	asked []string // guarded by mu
-	fails error // guarded by mu
+	fails error    // guarded by mu
 }
 
 func (f *fakeCluster) note(what string) error {

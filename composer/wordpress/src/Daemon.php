@@ -5,13 +5,14 @@ declare(strict_types=1);
 namespace Coatcheck\WordPress;
 
 use Coatcheck\Client\Exception\CoatcheckException;
+use Coatcheck\Client\Exception\ProtocolException;
 use Coatcheck\Client\Exception\RefusedException;
 use Coatcheck\Client\Exception\RequestFailed;
 use Coatcheck\Client\Exception\TooLargeException;
 use Coatcheck\Client\Transport\Transport;
 
 /**
- * The way to the daemon. The first failure that is not about a single value ends it for this PHP request: one line in the
+ * The way to the daemon. The first failure that is not about a single call ends it for this PHP request: one line in the
  * log, and no page waits for a dead daemon twice.
  */
 final class Daemon
@@ -31,7 +32,7 @@ final class Daemon
      *
      * @param array<array-key, array{string, array<string, mixed>}> $calls
      * @return array<array-key, mixed>|null the answers by the keys of the calls; a RequestFailed in the place of one that
-     *     was refused or too large; null when the daemon cannot be asked
+     *     was refused, too large or misused; null when the daemon cannot be asked
      */
     public function ask(array $calls): ?array
     {
@@ -49,9 +50,12 @@ final class Daemon
             return null;
         }
         foreach ($answers as $answer) {
-            if ($answer instanceof RequestFailed && !self::isAboutOneValue($answer)) {
+            if ($answer instanceof RequestFailed && !self::isAboutOneCall($answer)) {
                 $this->giveUp($answer);
                 return null;
+            }
+            if ($answer instanceof ProtocolException) { // nothing that happens to a sound call
+                $this->log($answer->getMessage());
             }
         }
         return $answers;
@@ -101,9 +105,11 @@ final class Daemon
         return $answers;
     }
 
-    private static function isAboutOneValue(RequestFailed $failure): bool
+    /** A daemon that says what is wrong with a call is well. */
+    private static function isAboutOneCall(RequestFailed $failure): bool
     {
         return $failure instanceof TooLargeException
+            || $failure instanceof ProtocolException
             || ($failure instanceof RefusedException && !in_array($failure->reason(), ['rate', 'uid', 'waiters'], true));
     }
 }

@@ -47,7 +47,7 @@ final class Generations
     /** The same after the flush of a group. */
     public function afterFlushOf(string $group): self
     {
-        return count($this->flushed) < self::GROUPS_MAX
+        return isset($this->flushed[$group]) || count($this->flushed) < self::GROUPS_MAX
             ? self::of($this->base, [$group => self::random()] + $this->flushed)
             : self::begin();
     }

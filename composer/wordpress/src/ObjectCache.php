@@ -26,6 +26,9 @@ final class ObjectCache
         'add_multiple', 'set_multiple', 'get_multiple', 'delete_multiple', 'flush_runtime', 'flush_group',
     ];
 
+    /** Who wants a value for longer gets it for this long, some 31 700 years; in milliseconds it is still an integer. */
+    private const EXPIRE_MAX_SECONDS = 10 ** 12;
+
     public int $cache_hits = 0;
     public int $cache_misses = 0;
 
@@ -176,7 +179,7 @@ final class ObjectCache
 
     public function decr(mixed $key, int $offset = 1, mixed $group = ''): int|float|false
     {
-        return $this->incr($key, -$offset, $group);
+        return $this->incr($key, -max($offset, -PHP_INT_MAX), $group);
     }
 
     /**
@@ -532,7 +535,7 @@ final class ObjectCache
     private static function setting(string $encoded, int $expire, string $condition): array
     {
         return ['value' => $encoded]
-            + ($expire === 0 ? [] : ['ttl_ms' => max(1, $expire * 1000)])
+            + ($expire === 0 ? [] : ['ttl_ms' => max(1, min($expire, self::EXPIRE_MAX_SECONDS) * 1000)])
             + ($condition === '' ? [] : [$condition => true]);
     }
 

@@ -20,6 +20,9 @@ final class Space
     /** How often a request is repeated because someone flushed meanwhile. */
     private const TRIES = 20;
 
+    /** How many names one call reads; the daemon takes 16,384 keys, and the generations are one of them. */
+    private const NAMES_MAX = 16_000;
+
     private ?Generations $generations = null;
 
     public function __construct(
@@ -39,20 +42,22 @@ final class Space
             if (!$this->prepare()) {
                 return null;
             }
-            $answer = $this->daemon->ask([$this->reading($names)])[0] ?? null;
-            if ($answer instanceof TooLargeException && count($names) > 1) {
-                return $this->readInHalves($names);
-            }
-            if ($answer instanceof RequestFailed) {
-                $this->daemon->log($answer->getMessage());
-                return array_fill(0, count($names), null);
-            }
-            if ($answer === null) {
+            $answers = $this->daemon->ask(array_map($this->reading(...), array_chunk($names, self::NAMES_MAX)));
+            if ($answers === null) {
                 return null;
             }
-            $values = $this->take($answer);
-            if ($values !== null) {
-                return $values;
+            foreach ($answers as $answer) {
+                if ($answer instanceof TooLargeException && count($names) > 1) {
+                    return $this->readInHalves($names);
+                }
+                if ($answer instanceof RequestFailed) {
+                    $this->daemon->log($answer->getMessage());
+                    return array_fill(0, count($names), null);
+                }
+            }
+            $values = array_map($this->take(...), $answers);
+            if (!in_array(null, $values, true)) {
+                return array_merge(...$values);
             }
         }
         return array_fill(0, count($names), null);
@@ -139,7 +144,7 @@ final class Space
     /**
      * The request that reads these values, for whoever asks several spaces at once.
      *
-     * @param list<Name> $names
+     * @param list<Name> $names no more than one call takes
      * @param string $guess the generations, as long as they are not known
      * @return array{string, array<string, mixed>}|null null when it cannot be made
      */

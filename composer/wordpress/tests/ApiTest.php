@@ -471,4 +471,63 @@ final class ApiTest extends CacheTestCase
         self::assertSame('value', $this->request()->get('small'));
         self::assertSame(17 << 20, strlen($cache->get('key')), 'this request has it');
     }
+
+    public function testMoreValuesThanOneCallTakesAreReadInOneRoundTrip(): void
+    {
+        $values = array_fill_keys(range(1, 33_000), 'v');
+        $this->request()->set_multiple($values, 'posts');
+        $cache = $this->request();
+        $cache->get('other', 'posts');
+        $before = $this->transport->roundTrips;
+        self::assertSame($values, $cache->get_multiple(array_keys($values), 'posts'));
+        self::assertSame(1, $this->transport->roundTrips - $before);
+        self::assertNull($cache->info()['trouble']);
+    }
+
+    public function testACallThatTheDaemonDoesNotUnderstandCostsNothingElse(): void
+    {
+        $this->request()->set('other', 'value');
+        $cache = $this->request();
+        $this->transport->misuse('kv.set', ['value' => ['no text']]);
+        $lines = $this->logged(static function () use ($cache): void {
+            self::assertFalse($cache->set('key', 'of this request'));
+            self::assertSame('of this request', $cache->get('key'));
+            self::assertTrue($cache->set('another', 'value'));
+        });
+        self::assertCount(1, $lines, implode("\n", $lines));
+        self::assertNull($cache->info()['trouble']);
+        self::assertFalse($this->request()->get('key'));
+        self::assertSame('value', $this->request()->get('other'), 'nothing was flushed');
+        self::assertSame('value', $this->request()->get('another'));
+        self::assertSame([], glob("$this->stateDirectory/.coatcheck-*"));
+    }
+
+    public function testATimeToLiveThatNobodyLivesToSeeIsKeptAsLongAsThereIsADaemon(): void
+    {
+        $cache = $this->request();
+        self::assertTrue($cache->set('key', 'value', '', PHP_INT_MAX));
+        self::assertNull($cache->info()['trouble']);
+        self::assertSame('value', $this->request()->get('key'));
+        self::assertTrue($this->request()->set('gone', 'value', '', PHP_INT_MIN));
+    }
+
+    public function testTheLowestOffsetIsSubtractedAsTheHighestIsAdded(): void
+    {
+        $cache = $this->request();
+        $cache->set('n', 0);
+        self::assertSame(PHP_INT_MAX, $cache->decr('n', PHP_INT_MIN));
+    }
+
+    public function testAGroupThatIsFlushedAgainAndAgainNeverTakesOthersWithIt(): void
+    {
+        $cache = $this->request();
+        $cache->set('key', 'value', 'posts');
+        foreach (range(1, 500) as $number) {
+            $cache->flush_group("g$number");
+        }
+        $cache->flush_group('g7');
+        self::assertSame('value', $this->request()->get('key', 'posts'));
+        $cache->flush_group('g501');
+        self::assertFalse($this->request()->get('key', 'posts'), 'more groups than are told apart');
+    }
 }

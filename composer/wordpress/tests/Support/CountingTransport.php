@@ -20,6 +20,9 @@ final class CountingTransport implements Transport
     public ?\Closure $before = null;
     public string $method = '';
 
+    /** @var array{string, array<string, mixed>}|null */
+    private ?array $misused = null;
+
     public function __construct(private readonly Transport $transport)
     {
     }
@@ -38,12 +41,24 @@ final class CountingTransport implements Transport
             $this->before = null;
             $before();
         }
+        foreach ($calls as $key => [$method, $params]) {
+            if ($method === ($this->misused[0] ?? null)) {
+                $calls[$key] = [$method, $this->misused[1] + $params];
+                $this->misused = null;
+            }
+        }
         return $this->transport->pipeline($calls);
     }
 
     public function socket(): string
     {
         return $this->transport->socket();
+    }
+
+    /** The next call of this method has these params, right or wrong. @param array<string, mixed> $params */
+    public function misuse(string $method, array $params): void
+    {
+        $this->misused = [$method, $params];
     }
 
     /** @param callable(): mixed $act */

@@ -258,6 +258,41 @@ final class SessionHandlerTest extends LaravelTestCase
         self::assertSame('other', $this->handler()->read($this->id));
     }
 
+    public function testASaveAfterTheEndNeverOverwritesWhoCameInBetween(): void
+    {
+        $handler = $this->handler();
+        $handler->read($this->id);
+        $handler->write($this->id, 'early');
+        $handler->end();
+        self::assertTrue($handler->write($this->id, 'late'), 'nobody came in between');
+        $other = $this->handler();
+        self::assertSame('late', $other->read($this->id));
+        self::assertFalse($handler->write($this->id, 'while it is held'));
+        $other->write($this->id, 'other');
+        $other->end();
+        $handler->end();
+        self::assertFalse($handler->write($this->id, 'stale'));
+        self::assertStringContainsString('"reason":"superseded"', $this->log->lines[1]);
+        self::assertSame('other', $handler->read($this->id), 'the next request of this process');
+        self::assertTrue($handler->write($this->id, 'next'));
+        self::assertSame('next', $this->handler()->read($this->id));
+    }
+
+    public function testASaveAfterTheEndBringsNoDestroyedSessionBack(): void
+    {
+        $handler = $this->handler();
+        $handler->read($this->id);
+        $handler->write($this->id, 'logged in');
+        $handler->end();
+        $this->handler()->destroy($this->id);
+        self::assertFalse($handler->write($this->id, 'logged in, and more'));
+        $unread = bin2hex(random_bytes(20));
+        $handler->destroy($unread);
+        self::assertFalse($handler->write($unread, 'comes back'));
+        self::assertFalse($this->client()->sessionExists($this->id, $this->prefix));
+        self::assertFalse($this->client()->sessionExists($unread, $this->prefix));
+    }
+
     public function testEverySaveBeginsTheLifeAnewChangedOrNot(): void
     {
         $this->save('data');

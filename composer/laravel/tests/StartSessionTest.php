@@ -171,6 +171,22 @@ final class StartSessionTest extends LaravelTestCase
         self::assertSame([], $this->log->lines);
     }
 
+    public function testASaveOfATerminatingCallbackNeverOverwritesTheNextRequest(): void
+    {
+        $id = $this->serve(null, static fn (Store $session) => $session->put('n', 1));
+        $app = $this->application();
+        $app->terminating(function () use ($app, $id): void {
+            $this->serve($id, static fn (Store $session) => $session->put('n', 3));
+            $session = $app->make('session')->driver();
+            $session->put('n', 'stale');
+            $session->save();
+        });
+        $this->handle($app, $this->request($id), static fn (Store $session) => $session->put('n', 2));
+        $app->terminate();
+        self::assertStringContainsString('"reason":"superseded"', $this->log->lines[0]);
+        $this->serve($id, static fn (Store $session) => self::assertSame(3, $session->get('n')));
+    }
+
     public function testARouteThatOnlyReadsWaitsForNobodyAndSavesNothing(): void
     {
         $id = $this->serve(null, static fn (Store $session) => $session->put('n', 1));

@@ -28,7 +28,8 @@ use Psr\Log\LoggerInterface;
  *   overwritten, the response is sent all the same, and the log says why the session was not saved.
  * - The lock of a process that died is free at once.
  *
- * A second save in a request, after the first gave the lock back, is subject to the same rule.
+ * A second save in a request, after the first gave the lock back, is subject to the same rule, and so is a save after the
+ * request's end (of a terminating callback).
  */
 final class CoatcheckSessionHandler implements \SessionHandlerInterface, ExistenceAwareInterface
 {
@@ -37,6 +38,9 @@ final class CoatcheckSessionHandler implements \SessionHandlerInterface, Existen
 
     /** @var array<string, OpenSession> by id */
     private array $open = [];
+
+    /** Did the request end that read them? They are kept until the next one reads, so that a late save can be judged. */
+    private bool $isOver = false;
 
     public function __construct(
         private readonly Client $client,
@@ -64,6 +68,10 @@ final class CoatcheckSessionHandler implements \SessionHandlerInterface, Existen
      */
     public function read(string $id): string
     {
+        if ($this->isOver) {
+            $this->open = [];
+            $this->isOver = false;
+        }
         $isReadOnly = $this->request->onlyReadsItsSession();
         $token = $isReadOnly || !$this->options->locks ? '' : $this->tokenFor($id);
         // Known before it is asked for: a grant whose answer is lost is given back at the end of the request.
@@ -135,7 +143,10 @@ final class CoatcheckSessionHandler implements \SessionHandlerInterface, Existen
     public function end(): void
     {
         $this->release();
-        $this->open = [];
+        if ($this->isOver) { // of a request that read nothing only what it destroyed is here, and would pile up
+            $this->open = array_filter($this->open, static fn (OpenSession $session) => $session->fence !== 0);
+        }
+        $this->isOver = true;
     }
 
     public function __destruct()

@@ -271,6 +271,29 @@ final class BadPeerTest extends TestCase
         $this->client()->ping();
     }
 
+    /**
+     * @dataProvider impossibleLimits
+     */
+    #[DataProvider('impossibleLimits')]
+    public function testALimitThatNoDaemonHasIsNotBelieved(mixed $maxFrame): void
+    {
+        $peer = new BadPeer($this->socket, static function ($connection): void {
+            fwrite($connection, BadPeer::answer(BadPeer::readId($connection), 'value'));
+            fread($connection, 1);
+        }, maxFrame: $maxFrame);
+        $this->expectException(ProtocolException::class);
+        $this->expectExceptionMessage("$peer->socket: kv.get: the answer to hello names no max_frame");
+        $this->client()->get('key');
+    }
+
+    /** @return iterable<int, array{mixed}> */
+    public static function impossibleLimits(): iterable
+    {
+        foreach ([PHP_INT_MAX, (256 << 20) + 1, 0, -1, PHP_INT_MIN, 1e300, NAN, '65536', true, null, [65536]] as $limit) {
+            yield [$limit];
+        }
+    }
+
     /** Not earlier, and on a busy machine not much later: what has no deadline would take ten times as long. */
     private static function assertTookAbout(float $seconds, float $began): void
     {

@@ -31,6 +31,9 @@ final class StreamTransport implements Transport
     private const CLIENT = 'coatcheck-client/1.0.0';
     private const DEFAULT_MAX_FRAME = 16 * 1024 * 1024;
 
+    /** What limits.max_frame of a daemon can be at most. */
+    private const HIGHEST_MAX_FRAME = 256 * 1024 * 1024;
+
     /** Envelope of an answer around data that filled a frame. */
     private const FRAME_SLACK = 64 * 1024;
 
@@ -208,8 +211,8 @@ final class StreamTransport implements Transport
             throw Failures::ofDaemon($this->options->socket, 'hello', $error);
         }
         $maxFrame = is_array($result) ? $result['max_frame'] ?? null : null;
-        if (!is_int($maxFrame) || $maxFrame < 1) {
-            throw Broken::nonsense('the answer to hello names no max_frame');
+        if (!is_int($maxFrame) || $maxFrame < 1 || $maxFrame > self::HIGHEST_MAX_FRAME) {
+            throw Broken::nonsense('the answer to hello names no max_frame that a daemon can have');
         }
         $this->link->maxFrame = $maxFrame;
         $this->link->isGreeted = true;

@@ -19,19 +19,19 @@ final class BadPeer
      * @param callable(resource, int): void $serve is given each connection, after hello was answered, and how many came
      *     before; when it returns the connection is closed
      */
-    public function __construct(public readonly string $socket, callable $serve, bool $greets = true)
+    public function __construct(public readonly string $socket, callable $serve, bool $greets = true, mixed $maxFrame = 65536)
     {
         $server = stream_socket_server("unix://$socket", $number, $problem);
         if ($server === false) {
             throw new \RuntimeException("listen on $socket: $problem");
         }
-        $this->child = Child::fork(static function () use ($server, $serve, $greets): void {
+        $this->child = Child::fork(static function () use ($server, $serve, $greets, $maxFrame): void {
             for ($count = 0; true; $count++) {
                 $connection = stream_socket_accept($server, 60);
                 if ($greets) {
                     [$body] = [self::read($connection)];
                     $id = unpack('N', substr($body, 3, 4))[1];
-                    fwrite($connection, self::answer($id, ['version' => 1, 'server' => 'bad', 'max_frame' => 65536]));
+                    fwrite($connection, self::answer($id, ['version' => 1, 'server' => 'bad', 'max_frame' => $maxFrame]));
                 }
                 $serve($connection, $count);
                 fclose($connection);

@@ -336,6 +336,7 @@ final class ObjectCache
             $isPersistent = $this->groups->isPersistent($name->group);
             if ((!$force || !$isPersistent) && $this->local->has($space, $name)) {
                 $values[$name->key] = $this->local->get($space, $name);
+                $this->options->seen($this->spaces->get($space), $name);
             } elseif ($isPersistent) {
                 $wanted[] = $name;
             }

@@ -16,7 +16,7 @@ use Coatcheck\Client\Exception\RequestFailed;
  * - A map that was read from the database before a change is not stored after it. Whoever finds `alloptions` missing leaves
  *   a lease in its place, and may store only as long as that is there.
  * - An option that was just created is not taken for missing: its creation changes `notoptions`, so nobody adds to it what
- *   he knew before.
+ *   he knew before. Whoever finds `notoptions` missing leaves an empty one, so there is something to change.
  *
  * Does not guarantee: which of two requests wins that change the same option.
  */
@@ -30,7 +30,10 @@ final class OptionsGuard
     /** How often a change is repeated because others were faster; then the map is removed, and read from the database. */
     private const TRIES = 50;
 
-    /** @var array<string, array{string, array<array-key, mixed>}> what the daemon had last, raw and as a map */
+    /**
+     * @var array<string, array{string, array<array-key, mixed>, array<array-key, mixed>|null}> what the daemon had last,
+     *     raw and as a map, and the map in the caller's hand if that lacks what others changed: until he reads it again
+     */
     private array $bases = [];
 
     /** @var array<string, string> */
@@ -52,7 +55,7 @@ final class OptionsGuard
     }
 
     /**
-     * The map that was read; a lease takes the place of a missing one.
+     * The map that was read; a lease takes the place of missing `alloptions`, an empty map that of missing `notoptions`.
      *
      * @return array<array-key, mixed>|null
      */
@@ -62,20 +65,21 @@ final class OptionsGuard
         for ($try = 0; $try < self::TRIES; $try++) {
             $map = self::map($raw);
             if ($map !== null) {
-                $this->bases[self::id($space, $name)] = [(string) $raw, $map];
+                $this->bases[self::id($space, $name)] = [(string) $raw, $map, null];
                 return $map;
             }
-            if ($name->key !== self::ALL) {
-                return null;
-            }
-            $lease = self::record(null);
-            $answer = $this->exchange($space, $name, $raw, $lease, self::LEASE_MS, false);
+            $isAll = $name->key === self::ALL;
+            $lease = self::record($isAll ? null : []);
+            $answer = $this->exchange($space, $name, $raw, $lease, $isAll ? self::LEASE_MS : 0, false);
             if ($answer === null || $answer instanceof RequestFailed) {
                 return null;
             }
             [$isSet, $raw] = $answer;
             if ($isSet) {
                 $this->leases[self::id($space, $name)] = $lease;
+                if (!$isAll) {
+                    $this->bases[self::id($space, $name)] = [$lease, [], null];
+                }
                 return null;
             }
         }
@@ -99,7 +103,7 @@ final class OptionsGuard
         }
         $isSet = !$answer instanceof RequestFailed && $answer[0];
         if ($isSet) {
-            $this->bases[self::id($space, $name)] = [$record, $map];
+            $this->bases[self::id($space, $name)] = [$record, $map, null];
         }
         return $isSet;
     }
@@ -116,14 +120,22 @@ final class OptionsGuard
         if ($base === null) {
             return $this->setWithoutBase($space, $name, $map);
         }
-        [$against, $before] = $base;
-        $after = $this->replace($space, $name, $map, $against, $before);
+        $after = $this->replace($space, $name, $map, ...$base);
         if ($name->key === self::ALL) {
-            foreach (array_keys(array_diff_key($map, $before)) as $option) {
+            foreach (array_keys(array_diff_key($map, $base[2] ?? $base[1])) as $option) {
                 $this->created($space, new Name($name->group, $option));
             }
         }
         return $after;
+    }
+
+    /** The caller reads the map as it was stored last, with others' changes. */
+    public function seen(Space $space, Name $name): void
+    {
+        $id = self::id($space, $name);
+        if (isset($this->bases[$id])) {
+            $this->bases[$id][2] = null;
+        }
     }
 
     /** An option exists from now on. */
@@ -165,18 +177,31 @@ final class OptionsGuard
 
     /**
      * @param array<array-key, mixed> $map
-     * @param array<array-key, mixed> $before what it was made from
+     * @param array<array-key, mixed> $theirs what the daemon had last
+     * @param array<array-key, mixed>|null $behind what it was made from, if that is something else
      * @return array<array-key, mixed>|null
      */
-    private function replace(Space $space, Name $name, array $map, string $against, array $before): ?array
+    private function replace(Space $space, Name $name, array $map, string $against, array $theirs, ?array $behind): ?array
     {
+        $inHand = $map;
+        $isMerged = $behind !== null;
+        $before = $behind ?? $theirs;
         $changed = array_filter(
             $map,
             static fn ($value, $key) => !array_key_exists($key, $before) || $before[$key] !== $value,
             ARRAY_FILTER_USE_BOTH,
         );
         $removed = array_diff_key($before, $map);
+        // What someone did not find may have been created meanwhile, so no names are added to those of missing options.
+        $applied = static fn (array $theirs): array => array_diff_key(
+            $name->key === self::ALL ? array_replace($theirs, $changed) : $theirs,
+            $removed,
+        );
+        if ($isMerged) {
+            $map = $applied($theirs);
+        }
         $this->forget($space, $name);
+        $this->bases[self::id($space, $name)] = [$against, $theirs, $inHand]; // so a map in hand is never stored whole
         for ($try = 0; $try < self::TRIES; $try++) {
             $record = self::record($map);
             $answer = $this->exchange($space, $name, $against, $record);
@@ -188,7 +213,7 @@ final class OptionsGuard
             }
             [$isSet, $current] = $answer;
             if ($isSet) {
-                $this->bases[self::id($space, $name)] = [$record, $map];
+                $this->bases[self::id($space, $name)] = [$record, $map, $isMerged ? $inHand : null];
                 return $map;
             }
             if ($current === null) { // flushed: whoever needs it reads the database
@@ -202,10 +227,10 @@ final class OptionsGuard
                 }
                 continue;
             }
-            // What someone did not find may have been created meanwhile, so no names are added to those of missing options.
-            $map = array_diff_key($name->key === self::ALL ? $changed + $theirs : $theirs, $removed);
+            $isMerged = true;
+            $map = $applied($theirs);
             if ($map === $theirs) {
-                $this->bases[self::id($space, $name)] = [$current, $map];
+                $this->bases[self::id($space, $name)] = [$current, $map, $inHand];
                 return $map;
             }
             $against = $current;
@@ -227,7 +252,7 @@ final class OptionsGuard
         $answer = $this->exchange($space, $name, null, $record);
         $theirs = is_array($answer) && !$answer[0] ? self::map($answer[1]) : null;
         if ($theirs !== null && $name->key !== self::ALL) {
-            $this->bases[self::id($space, $name)] = [$answer[1], $theirs];
+            $this->bases[self::id($space, $name)] = [$answer[1], $theirs, $map];
             return $theirs;
         }
         if (is_array($answer) && !$answer[0]) { // of a caller who did not look first
@@ -236,7 +261,7 @@ final class OptionsGuard
         if ($answer === null) {
             return null;
         }
-        $this->bases[self::id($space, $name)] = [$record, $map];
+        $this->bases[self::id($space, $name)] = [$record, $map, null];
         return $map;
     }
 

@@ -90,6 +90,8 @@ final class OptionsGuardTest extends CacheTestCase
         $this->request()->flush();
         $all['a'] = '2';
         $slow->set('alloptions', $all, 'options');
+        $all['a'] = '3';
+        $slow->set('alloptions', $all, 'options');
         self::assertFalse($this->request()->get('alloptions', 'options'), 'the database is read anew');
     }
 
@@ -135,6 +137,44 @@ final class OptionsGuardTest extends CacheTestCase
         $looking->set('notoptions', $names, 'options');
         self::assertArrayNotHasKey('x', $this->request()->get('notoptions', 'options') ?: []);
         self::assertArrayNotHasKey('x', $looking->get('notoptions', 'options') ?: []);
+    }
+
+    /** @dataProvider creations */
+    #[DataProvider('creations')]
+    public function testItIsNotWhenThereWasNoListOfMissingOnesEither(callable $create): void
+    {
+        $looking = $this->request();
+        self::assertFalse($looking->get('notoptions', 'options')); // and x is not in the database yet
+        $create($this->request());
+        $looking->set('notoptions', [], 'options');
+        $looking->set('notoptions', ['x' => true], 'options');
+        self::assertArrayNotHasKey('x', $this->request()->get('notoptions', 'options') ?: []);
+        self::assertArrayNotHasKey('x', $looking->get('notoptions', 'options') ?: []);
+    }
+
+    public function testAMissingListMayBeAdded(): void
+    {
+        $cache = $this->request();
+        self::assertFalse($cache->get('notoptions', 'options'));
+        self::assertTrue($cache->add('notoptions', ['x' => true], 'options'));
+        self::assertSame(['x' => true], $this->request()->get('notoptions', 'options'));
+    }
+
+    public function testASecondChangeToTheMapInHandUndoesNoOthersChangeEither(): void
+    {
+        $this->store(['a' => '1', 'b' => '1']);
+        $cache = $this->request();
+        $all = $cache->get('alloptions', 'options');
+        $this->update(['b' => '2'], []);
+        foreach (['2', '3'] as $value) {
+            $all['a'] = $value;
+            $cache->set('alloptions', $all, 'options');
+        }
+        self::assertEquals(['a' => '3', 'b' => '2'], $this->request()->get('alloptions', 'options'));
+        $all = $cache->get('alloptions', 'options');
+        $all['b'] = '1';
+        $cache->set('alloptions', $all, 'options');
+        self::assertEquals(['a' => '3', 'b' => '1'], $this->request()->get('alloptions', 'options'), 'who read it may');
     }
 
     /** @return array<string, array{callable}> */

@@ -110,7 +110,7 @@ final class Installation
             $client = $this->settings->client();
             $daemon = $client->status();
         } catch (CoatcheckException $failure) {
-            return ['Drop-in' => $this->state(), 'Daemon' => $failure->getMessage()];
+            return ['Drop-in' => $this->state(), 'Daemon' => $failure->getMessage(), 'Notes' => $this->notes()];
         }
         return [
             'Drop-in' => $this->state(),
@@ -121,6 +121,19 @@ final class Installation
             'Memory' => sprintf('%.1f of %.1f MiB', $daemon['memory'] / 2 ** 20, $daemon['memory_limit'] / 2 ** 20),
             'Evicted' => (string) $daemon['evicted'],
             'Bucket' => $this->settings->prefix,
+            'Notes' => $this->notes(),
         ];
+    }
+
+    /** Where it is noted that the daemon was not told of a change. */
+    private function notes(): string
+    {
+        $wanted = $this->settings->stateDirectories;
+        $directory = (new MissedWrites($wanted, $this->settings->secret))->directory();
+        return match ($directory) {
+            null => 'cannot be written to ' . implode(' or ', $wanted) . ': an outage leaves old values, set COATCHECK_STATE_DIR',
+            $wanted[0] => "in $directory",
+            default => "in $directory, because $wanted[0] cannot be written to",
+        };
     }
 }

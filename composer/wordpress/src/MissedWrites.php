@@ -13,6 +13,8 @@ namespace Coatcheck\WordPress;
  */
 final class MissedWrites
 {
+    private bool $hasLogged = false;
+
     /**
      * @param list<string> $directories a note is written to the first that takes it
      * @param string $secret so that nobody knows the files' names beforehand
@@ -21,13 +23,32 @@ final class MissedWrites
     {
     }
 
-    public function note(string $bucket): void
+    /** One that can be written nowhere is said in the log: values may be older than the database until a flush. @return bool */
+    public function note(string $bucket): bool
     {
         foreach ($this->files($bucket) as $file) {
             if (!is_link($file) && @file_put_contents($file, bin2hex(random_bytes(8))) !== false) {
-                return;
+                return true;
             }
         }
+        if (!$this->hasLogged) {
+            $this->hasLogged = true;
+            $where = implode(' or ', $this->directories);
+            error_log("coatcheck: cannot note in $where what the daemon was not told: flush the cache when it is back, "
+                . 'and set COATCHECK_STATE_DIR to a directory that PHP may write to');
+        }
+        return false;
+    }
+
+    /** @return string|null the first directory that takes notes; null when none does */
+    public function directory(): ?string
+    {
+        foreach ($this->directories as $directory) {
+            if (is_dir($directory) && is_writable($directory)) {
+                return $directory;
+            }
+        }
+        return null;
     }
 
     /** @return string|null the text of the latest note about this bucket; null when there is none */

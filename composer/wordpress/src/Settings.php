@@ -12,8 +12,8 @@ use Coatcheck\Client\Client;
  * - COATCHECK_DSN: the daemon's socket, also as an environment variable; docs/php.md has the options
  * - COATCHECK_PREFIX or WP_CACHE_KEY_SALT: tells installations apart that share a daemon; by default the database and
  *   the prefix of its tables do
- * - COATCHECK_STATE_DIR: where it is noted that the daemon could not be told of changes; by default wp-content, or the
- *   system's directory for temporary files when that is not writable
+ * - COATCHECK_STATE_DIR: where it is noted that the daemon could not be told of changes; by default wp-content. When that
+ *   is not writable, it is the system's directory for temporary files
  */
 final class Settings
 {
@@ -40,7 +40,7 @@ final class Settings
         return new self(
             self::constant('COATCHECK_DSN') ?: (string) getenv('COATCHECK_DSN') ?: Client::DEFAULT_SOCKET,
             'wordpress:' . substr(hash('sha256', $own !== '' ? $own : implode("\0", $database)), 0, 16),
-            $stateDirectory !== '' ? [$stateDirectory] : [self::constant('WP_CONTENT_DIR'), sys_get_temp_dir()],
+            [$stateDirectory !== '' ? $stateDirectory : self::constant('WP_CONTENT_DIR'), sys_get_temp_dir()],
             self::constant('AUTH_KEY'),
         );
     }

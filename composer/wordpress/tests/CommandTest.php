@@ -41,6 +41,16 @@ final class CommandTest extends CacheTestCase
         self::assertMatchesRegularExpression('/^Test: +A value was written and read in/m', $printed);
     }
 
+    public function testStatusTellsWhereNotesAreWrittenOrThatTheyCannotBe(): void
+    {
+        $this->command()->status();
+        self::assertContains("Notes:    in $this->stateDirectory", WpCli::$printed);
+        $this->stateDirectory .= '/none';
+        $this->socket = "$this->stateDirectory/nobody.sock";
+        $this->command()->status();
+        self::assertStringContainsString('Notes:    cannot be written to', implode("\n", WpCli::$printed));
+    }
+
     public function testEnableFlushesEverySiteAndPutsTheDropInInPlace(): void
     {
         $GLOBALS['sites'] = [1, 2];

@@ -176,4 +176,25 @@ final class OutageTest extends CacheTestCase
         $this->logged(fn () => $this->request()->delete('key'));
         self::assertSame('precious', file_get_contents("$this->stateDirectory/victim"));
     }
+
+    public function testANoteThatCanBeWrittenNowhereIsSaidOnceInTheLog(): void
+    {
+        $missed = new \Coatcheck\WordPress\MissedWrites(["$this->stateDirectory/none"], 'secret');
+        $lines = $this->logged(static function () use ($missed): void {
+            self::assertFalse($missed->note('bucket'));
+            self::assertFalse($missed->note('bucket'));
+        });
+        self::assertNull($missed->directory());
+        self::assertCount(1, $lines, implode("\n", $lines));
+        self::assertStringContainsString("$this->stateDirectory/none", $lines[0]);
+    }
+
+    public function testANoteGoesToTheNextDirectoryThatTakesIt(): void
+    {
+        $directories = ["$this->stateDirectory/none", $this->stateDirectory];
+        $missed = new \Coatcheck\WordPress\MissedWrites($directories, 'secret');
+        self::assertTrue($missed->note('bucket'));
+        self::assertSame($this->stateDirectory, $missed->directory());
+        self::assertNotNull($missed->latest('bucket'));
+    }
 }

@@ -131,6 +131,37 @@ final class BadPeerTest extends TestCase
         self::assertFileExists($peer->socket);
     }
 
+    /**
+     * @dataProvider floods
+     */
+    #[DataProvider('floods')]
+    public function testAFloodWhileALargeRequestGoesOutIsRefused(string $flood, string $why): void
+    {
+        $peer = new BadPeer($this->socket, static function ($connection) use ($flood): void {
+            fread($connection, 1);
+            while (@fwrite($connection, $flood) === strlen($flood)) {
+                continue;
+            }
+        }, maxFrame: 16 << 20);
+        $client = $this->client();
+        try {
+            $client->set('key', str_repeat('x', 8 << 20));
+            self::fail('the flood was taken for an answer');
+        } catch (ProtocolException $failure) {
+            self::assertStringContainsString($peer->socket, $failure->getMessage());
+            self::assertStringContainsString($why, $failure->getMessage());
+            self::assertTrue($failure->outcomeIsUnknown());
+        }
+    }
+
+    /** @return iterable<string, array{string, string}> */
+    public static function floods(): iterable
+    {
+        yield 'of zeros' => [str_repeat("\0", 1 << 20), 'more came back'];
+        yield 'of answers that nobody asked for' => [str_repeat(BadPeer::answer(0x7ffffff0, true), 1000), 'more came back'];
+        yield 'of a frame that is too long' => [str_repeat("\x7f", 1 << 20), 'more came back'];
+    }
+
     public function testAPeerThatDripsBytesDoesNotExtendTheDeadline(): void
     {
         $peer = new BadPeer($this->socket, static function ($connection): void {

@@ -63,6 +63,9 @@ final class Link
     private bool $wasConnected = false;
     private bool $isBusy = false;
 
+    /** Did more come back than can have been asked for? */
+    private bool $isFlooded = false;
+
     public function __construct(private readonly StreamOptions $options)
     {
         // Not from 1: should an answer to an earlier request of this process ever be left, it fits to none of ours.
@@ -128,6 +131,7 @@ final class Link
         $this->received = '';
         $this->taken = 0;
         $this->isBusy = false;
+        $this->isFlooded = false;
         $this->isGreeted = false;
         $this->maxFrame = null;
         $this->prologue = '';
@@ -154,20 +158,22 @@ final class Link
     }
 
     /**
-     * Sends all bytes, or as many as go out before the connection breaks or the time is up; which of the two it was is
-     * found by receiving.
+     * Sends all bytes, or as many as go out before the connection breaks, the time is up or more comes back than so many
+     * answers of so many bytes; which of them it was is found by receiving.
      *
      * @return int how many bytes went out
      */
-    public function send(string $bytes, Deadline $deadline): int
+    public function send(string $bytes, int $answers, int $limit, Deadline $deadline): int
     {
         $length = strlen($bytes);
         if ($length > self::SENT_AT_ONCE) {
-            return $this->sendWhileReceiving($bytes, $deadline);
+            return $this->sendWhileReceiving($bytes, $answers, $limit, $deadline);
         }
         $this->limit($deadline);
         $sent = (int) @fwrite($this->stream, $bytes);
-        return $sent < $length && $sent > 0 ? $sent + $this->sendWhileReceiving(substr($bytes, $sent), $deadline) : $sent;
+        return $sent < $length && $sent > 0
+            ? $sent + $this->sendWhileReceiving(substr($bytes, $sent), $answers, $limit, $deadline)
+            : $sent;
     }
 
     /** Has the daemon release what is bound to this connection, without waiting for anything. */
@@ -189,11 +195,14 @@ final class Link
      */
     public function receive(int $limit, Deadline $deadline): string
     {
+        if ($this->isFlooded) {
+            throw Broken::nonsense('more came back than was asked for');
+        }
         while (true) {
             $have = strlen($this->received) - $this->taken;
             if ($have >= 4) {
                 $length = unpack('N', $this->received, $this->taken)[1];
-                if ($length === 0 || $length > $limit) {
+                if (!self::canBe($length, $limit)) {
                     throw Broken::nonsense('the answer claims a length that cannot be');
                 }
                 if ($have >= 4 + $length) {
@@ -208,6 +217,11 @@ final class Link
             }
             $this->receiveSome($deadline);
         }
+    }
+
+    private static function canBe(int $length, int $limit): bool
+    {
+        return $length > 0 && $length <= $limit;
     }
 
     private function receiveSome(Deadline $deadline): void
@@ -238,11 +252,11 @@ final class Link
     }
 
     /** Answers are taken in while requests still wait to go out, or both sides could wait for ever. */
-    private function sendWhileReceiving(string $bytes, Deadline $deadline): int
+    private function sendWhileReceiving(string $bytes, int $answers, int $limit, Deadline $deadline): int
     {
         stream_set_blocking($this->stream, false);
         try {
-            return $this->sendInParts($bytes, $deadline);
+            return $this->sendInParts($bytes, $answers, $limit, $deadline);
         } finally {
             if (is_resource($this->stream)) {
                 stream_set_blocking($this->stream, true);
@@ -250,10 +264,11 @@ final class Link
         }
     }
 
-    private function sendInParts(string $bytes, Deadline $deadline): int
+    private function sendInParts(string $bytes, int $answers, int $limit, Deadline $deadline): int
     {
         $length = strlen($bytes);
         $sent = 0;
+        $frameAt = 0; // where in the received bytes the next frame begins
         while ($sent < $length && !$deadline->isOver()) {
             $part = @fwrite($this->stream, substr($bytes, $sent, self::SENT_AT_ONCE));
             if ($part === false && feof($this->stream)) {
@@ -261,6 +276,14 @@ final class Link
             }
             $sent += (int) $part;
             $this->received .= (string) @fread($this->stream, self::READY);
+            while (!$this->isFlooded && strlen($this->received) - $frameAt >= 4) {
+                $size = unpack('N', $this->received, $frameAt)[1];
+                $this->isFlooded = --$answers < 0 || !self::canBe($size, $limit);
+                $frameAt += 4 + $size;
+            }
+            if ($this->isFlooded) {
+                return $sent;
+            }
             if ((int) $part === 0 && $sent < $length) {
                 $this->awaitRoom($deadline);
             }

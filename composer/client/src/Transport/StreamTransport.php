@@ -150,16 +150,16 @@ final class StreamTransport implements Transport
         return false;
     }
 
-    /** Before a large request the daemon's limit must be known. */
+    /** Before much is sent, during which answers may come, the daemon's limit must be known. */
     private function checkSize(Exchange $exchange, Deadline $deadline): void
     {
-        if ($exchange->largest <= self::SENT_WITH_HELLO) {
+        if (strlen($exchange->frames) <= self::SENT_WITH_HELLO) {
             return;
         }
         if ($this->link->maxFrame === null) {
             $id = $this->link->takeIds(1);
             $this->link->beginExchange();
-            $this->link->send($this->hello($id), $deadline);
+            $this->link->send($this->hello($id), 1, $this->limit(), $deadline);
             [, $answered, $error, $result] = $this->receive($deadline);
             $answered === $id || throw Broken::nonsense('an answer came that nobody asked for');
             $this->takeHello($error, $result);
@@ -181,7 +181,9 @@ final class StreamTransport implements Transport
         $this->bind($exchange);
         $this->link->prologue = '';
         $this->link->beginExchange();
-        $exchange->addSent($this->link->send($before . $exchange->frames, $deadline) - strlen($before));
+        $answers = count($exchange->requests) + ($helloId === null ? 0 : 1);
+        $sent = $this->link->send($before . $exchange->frames, $answers, $this->limit(), $deadline);
+        $exchange->addSent($sent - strlen($before));
         while (!$this->link->isGreeted || !$exchange->isComplete()) {
             [, $id, $error, $result] = $this->receive($deadline);
             if ($id === $helloId) { // not always the first: the answer to server.status may overtake it
@@ -225,9 +227,8 @@ final class StreamTransport implements Transport
      */
     private function receive(Deadline $deadline): array
     {
-        $limit = ($this->link->maxFrame ?? self::DEFAULT_MAX_FRAME) + self::FRAME_SLACK;
         try {
-            $response = $this->options->codec->decode($this->link->receive($limit, $deadline));
+            $response = $this->options->codec->decode($this->link->receive($this->limit(), $deadline));
         } catch (MalformedMessage $malformed) {
             throw Broken::nonsense("what came back is not a message ({$malformed->getMessage()})");
         }
@@ -242,6 +243,12 @@ final class StreamTransport implements Transport
             throw Failures::ofDaemon($this->options->socket, 'frame', $response[2]);
         }
         return $response;
+    }
+
+    /** The size of the largest answer, in bytes. */
+    private function limit(): int
+    {
+        return ($this->link->maxFrame ?? self::DEFAULT_MAX_FRAME) + self::FRAME_SLACK;
     }
 
     private function bind(Exchange $exchange): void

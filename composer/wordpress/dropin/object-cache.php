@@ -7,7 +7,8 @@
  * Version: 1.0.0
  *
  * This file is copied to wp-content/object-cache.php. It stays small and readable by any PHP, so that a site whose plugin
- * was moved or whose PHP is too old still works.
+ * was moved or whose PHP is too old still works. What changes meanwhile the daemon does not learn, and nobody notes:
+ * flush every site when the plugin is back.
  */
 
 (static function () {
@@ -19,7 +20,8 @@
     if (PHP_VERSION_ID < 80100) {
         error_log('coatcheck: the object cache needs PHP 8.1 or later; WordPress uses its own');
     } elseif (!is_file($directory . '/autoload.php') || !require $directory . '/autoload.php') {
-        error_log("coatcheck: the plugin or coatcheck/client is not in $directory; WordPress uses its own object cache");
+        error_log("coatcheck: the plugin or coatcheck/client is not in $directory; WordPress uses its own object cache. "
+            . 'Flush every site when it is back: wp coatcheck flush --network');
     } else {
         require_once $directory . '/functions.php';
     }

@@ -42,23 +42,32 @@ final class Installation
         };
     }
 
+    /** May the drop-in be put in place and removed? DISALLOW_FILE_MODS and a site's own filter decide. */
+    public function mayChangeFiles(): bool
+    {
+        return wp_is_file_mod_allowed('coatcheck_drop_in');
+    }
+
     /**
      * Puts the drop-in in place. What the daemon has from before is older than the database, so every site is flushed
      * first.
      *
-     * @throws \RuntimeException when the daemon cannot be asked or the file cannot be written
+     * @throws \RuntimeException when the site allows no changes to files, the daemon cannot be asked or the file cannot be
+     *     written
      */
     public function enable(): void
     {
+        $this->requireFileChanges();
         if ($this->state() === 'disabled' && !$this->flushNetwork()) {
             throw new \RuntimeException("nothing was changed: {$this->connection()[1]}");
         }
         $this->dropIn->install();
     }
 
-    /** @throws \RuntimeException when the file cannot be removed */
+    /** @throws \RuntimeException when the site allows no changes to files or the file cannot be removed */
     public function disable(): void
     {
+        $this->requireFileChanges();
         $this->dropIn->remove();
     }
 
@@ -125,13 +134,24 @@ final class Installation
         ];
     }
 
+    private function requireFileChanges(): void
+    {
+        if (!$this->mayChangeFiles()) {
+            throw new \RuntimeException(
+                'this site allows no changes to its files (DISALLOW_FILE_MODS): whoever deploys it puts '
+                . "{$this->dropIn->target} in place or removes it, then flushes every site"
+            );
+        }
+    }
+
     /** Where it is noted that the daemon was not told of a change. */
     private function notes(): string
     {
         $wanted = $this->settings->stateDirectories;
         $directory = (new MissedWrites($wanted, $this->settings->secret))->directory();
         return match ($directory) {
-            null => 'cannot be written to ' . implode(' or ', $wanted) . ': an outage leaves old values, set COATCHECK_STATE_DIR',
+            null => 'cannot be written to ' . implode(' or ', $wanted)
+                . ': an outage leaves old values, set COATCHECK_STATE_DIR',
             $wanted[0] => "in $directory",
             default => "in $directory, because $wanted[0] cannot be written to",
         };

@@ -23,7 +23,11 @@ final class MissedWrites
     {
     }
 
-    /** One that can be written nowhere is said in the log: values may be older than the database until a flush. @return bool */
+    /**
+     * One that can be written nowhere is said in the log: values may be older than the database until a flush.
+     *
+     * @return bool was it written?
+     */
     public function note(string $bucket): bool
     {
         foreach ($this->files($bucket) as $file) {

@@ -29,7 +29,7 @@ final class CommandTest extends CacheTestCase
 
     protected function tearDown(): void
     {
-        unset($GLOBALS['sites'], $GLOBALS['wp_object_cache']);
+        unset($GLOBALS['sites'], $GLOBALS['wp_object_cache'], $GLOBALS['no_file_changes']);
     }
 
     public function testStatusTellsTheDropInsStateAndTheDaemons(): void
@@ -80,6 +80,20 @@ final class CommandTest extends CacheTestCase
         $this->command()->disable();
         self::assertSame('Success: The object cache is disabled.', WpCli::$printed[1]);
         self::assertFileDoesNotExist($this->target);
+    }
+
+    public function testWhereFilesMayNotBeChangedTheDropInStaysAsItIs(): void
+    {
+        $GLOBALS['no_file_changes'] = true;
+        $this->command()->enable();
+        self::assertFileDoesNotExist($this->target);
+        unset($GLOBALS['no_file_changes']);
+        $this->command()->enable();
+        $GLOBALS['no_file_changes'] = true;
+        $this->command()->disable();
+        self::assertFileExists($this->target);
+        self::assertStringContainsString('Error: this site allows no changes', WpCli::$printed[0]);
+        self::assertStringContainsString('Error: this site allows no changes', WpCli::$printed[2]);
     }
 
     public function testTheDropInOfAnotherIsAnError(): void

@@ -86,6 +86,7 @@ final class DropInTest extends CacheTestCase
         unlink("$this->content/plugins/coatcheck");
         self::assertFalse($this->site('ours', $log));
         self::assertStringContainsString("$this->content/plugins/coatcheck", $log);
+        self::assertStringContainsString('wp coatcheck flush --network', $log);
     }
 
     private function site(string $what, ?string &$log = null): mixed

@@ -132,7 +132,7 @@ final class SettingsPage
         ];
         if (self::mayManageAll()) {
             $buttons += is_multisite() ? ['flush-network' => __('Flush all sites', 'coatcheck')] : [];
-            $buttons += match ($this->installation->state()) {
+            $buttons += !$this->installation->mayChangeFiles() ? [] : match ($this->installation->state()) {
                 'enabled' => ['disable' => __('Disable the object cache', 'coatcheck')],
                 'outdated' => [
                     'enable' => __('Update the drop-in', 'coatcheck'),

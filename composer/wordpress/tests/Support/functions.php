@@ -32,3 +32,8 @@ function get_sites(array $query): array
 {
     return $query === ['fields' => 'ids', 'number' => 0] ? $GLOBALS['sites'] : [];
 }
+
+function wp_is_file_mod_allowed(string $context): bool
+{
+    return $context === 'coatcheck_drop_in' && !isset($GLOBALS['no_file_changes']);
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,7 +64,7 @@ func (a *App) meetHosts(state *store.Store, keeper arbiter.Keeper) error {
 		return err
 	}
 	seat, err := owner.New(owner.Config{
-		Peers: c, Store: state, Keeper: keeper, Clock: a.clock.Now, Disk: disk, Expect: cfg.Expect,
+		Peers: c, Store: state, Keeper: keeper, Clock: a.clock.Now, Disk: disk, Expect: cfg.Expect, Machine: machine(),
 		AckOwner: cfg.Ack == "owner", AckTimeout: cfg.AckTimeout, ServeMinority: cfg.Minority == "serve",
 		Log: a.log, Metrics: owner.NewMetrics(a.registry),
 	})
@@ -175,5 +176,14 @@ func (a *App) partHosts() error {
 		err = h.cluster.Leave(ctx)
 	}
 	h.seat.Stop()
-	return errors.Join(err, h.cluster.Close())
+	return errors.Join(err, h.seat.Settle(), h.cluster.Close())
+}
+
+// machine returns what the kernel calls the present run of this machine, or nothing.
+func machine() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
 }

@@ -95,6 +95,8 @@ type Keeper interface {
 	Ready() error
 	// Commit returns when all changes made before are as safe as they are to be.
 	Commit() error
+	// Sync returns when all changes made before survive a loss of power, whatever Commit takes for safe.
+	Sync() error
 }
 
 // Ready returns nil, or an error that wraps ErrCannotKeep and says why k can keep nothing now. A nil k keeps nothing, and is ready.

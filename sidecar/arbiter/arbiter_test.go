@@ -22,6 +22,8 @@ type keeper struct {
 
 func (k *keeper) Ready() error { return k.ready }
 
+func (k *keeper) Sync() error { return k.Commit() }
+
 func (k *keeper) Commit() error {
 	k.commits++
 	return k.commit

@@ -262,6 +262,19 @@ func (j *Journal) Commit() error {
 	return nil
 }
 
+// Sync returns when every record that was taken before survives a loss of power, whatever Fsync asks for. An error wraps ErrNotWritable.
+func (j *Journal) Sync() error {
+	if err := j.Commit(); err != nil {
+		return err
+	}
+	if j.cfg.Fsync != Always {
+		j.sync()
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.failure
+}
+
 // write writes what is pending. mu is held, but not while writing.
 func (j *Journal) write() {
 	records := j.pending

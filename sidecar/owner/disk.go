@@ -69,19 +69,25 @@ func replace(path string, b []byte) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// role is as what a host has a copy.
+// role is as what a host has a copy, the better ones last. A copy is in doubt when its host's machine was started anew: unless the journal is
+// made durable with each change, its last second may be missing, which another copy has.
 type role byte
 
 const (
-	asRunnerUp role = iota
+	inDoubtAsRunnerUp role = iota
+	inDoubtAsOwner
+	asRunnerUp
 	asOwner
 )
 
-func (r role) String() string {
-	if r == asOwner {
-		return "owner"
+func (r role) inDoubt() bool { return r < asRunnerUp }
+func (r role) owner() bool   { return r == asOwner || r == inDoubtAsOwner }
+
+func (r role) doubted() role {
+	if r.owner() {
+		return inDoubtAsOwner
 	}
-	return "runner-up"
+	return inDoubtAsRunnerUp
 }
 
 // claim says how new a copy of a shard is: it has all that was decided up to the end of an epoch, or while the host was the owner or the
@@ -119,15 +125,18 @@ func readClaims(r *reader) (c claims) {
 // keptVersion is the first byte of what is kept.
 const keptVersion = 1
 
-// encodeKept returns what is to be kept.
-func encodeKept(v *view, c *claims) []byte {
+// durable stands for the machine when all that claims speak of survives a loss of power.
+const durable = "*"
+
+// encodeKept returns what is to be kept on a machine, named by its present run.
+func encodeKept(v *view, c *claims, machine string) []byte {
 	b := v.append([]byte{keptVersion}, v.id.Epoch)
-	b = c.append(b)
+	b = appendString(c.append(b), machine)
 	return binary.BigEndian.AppendUint64(b, xxhash.Sum64(b))
 }
 
-// decodeKept reads what encodeKept returned; of nil it reads nothing.
-func decodeKept(b []byte) (*view, claims, error) {
+// decodeKept reads what encodeKept returned; of nil it reads nothing. Claims of another run of the machine are in doubt.
+func decodeKept(b []byte, machine string) (*view, claims, error) {
 	if b == nil {
 		return noView, claims{}, nil
 	}
@@ -142,8 +151,14 @@ func decodeKept(b []byte) (*view, claims, error) {
 	}
 	r := &reader{b: b[1 : len(b)-8]}
 	v, c := readView(r, noView), readClaims(r)
+	kept := r.string()
 	if r.err != nil {
 		return fault(r.err.Error())
+	}
+	if kept != durable && (kept != machine || machine == "") {
+		for i := range c {
+			c[i].role = c[i].role.doubted()
+		}
 	}
 	return v, c, nil
 }

@@ -21,7 +21,7 @@ func TestTheViewIsKept(t *testing.T) {
 	}
 	v, c := kept()
 	for range 2 {
-		if err := f.Save(encodeKept(v, c)); err != nil {
+		if err := f.Save(encodeKept(v, c, "m")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -29,7 +29,7 @@ func TestTheViewIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, claims, err := decodeKept(b)
+	got, claims, err := decodeKept(b, "m")
 	if err != nil || got.id != v.id || got.String() != v.String() || claims != *c {
 		t.Errorf("it has %v (%v), %v", got, got.id, err)
 	}
@@ -40,16 +40,16 @@ func TestTheViewIsKept(t *testing.T) {
 
 func TestADamagedViewIsAnError(t *testing.T) {
 	v, c := kept()
-	whole := encodeKept(v, c)
+	whole := encodeKept(v, c, "m")
 	for i := range whole {
 		b := append([]byte(nil), whole...)
 		b[i] ^= 4
-		if _, _, err := decodeKept(b); !errors.Is(err, ErrDamaged) {
+		if _, _, err := decodeKept(b, "m"); !errors.Is(err, ErrDamaged) {
 			t.Errorf("byte %d of %d is wrong: %v", i, len(b), err)
 		}
 	}
 	for n := 1; n < len(whole); n++ {
-		if _, _, err := decodeKept(whole[:n]); !errors.Is(err, ErrDamaged) {
+		if _, _, err := decodeKept(whole[:n], "m"); !errors.Is(err, ErrDamaged) {
 			t.Errorf("cut to %d bytes: %v", n, err)
 		}
 	}

@@ -275,7 +275,7 @@ func (s *Seat) complete(v *view, tails map[int]*staged) error {
 			}
 		}
 	}
-	return s.commit()
+	return s.sync()
 }
 
 // Leave has other hosts take over what this host owns and returns when they have, or ctx ends. The host answers as before, and does not become a

@@ -170,6 +170,13 @@ func (s *Seat) commit() error {
 	return s.cfg.Keeper.Commit()
 }
 
+func (s *Seat) sync() error {
+	if s.cfg.Keeper == nil {
+		return nil
+	}
+	return s.cfg.Keeper.Sync()
+}
+
 // put puts copies in their places, while v is the view. Should the host die meanwhile, it does not take them for whole.
 func (s *Seat) put(v *view, copies map[int]*staged, c claim, stream uint64) error {
 	if len(copies) == 0 {
@@ -189,7 +196,7 @@ func (s *Seat) put(v *view, copies map[int]*staged, c claim, stream uint64) erro
 			}
 		}
 	}
-	if err := s.commit(); err != nil {
+	if err := s.sync(); err != nil { // a claim must not be more durable than its copy
 		return err
 	}
 	if err := s.claim(nil, shards, c); err != nil {

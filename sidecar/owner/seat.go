@@ -35,6 +35,9 @@ type Config struct {
 	Clock  arbiter.Clock
 	Disk   Disk // keeps the view and the copies' epochs; nil: memory only
 
+	// Machine is another string after each start of the machine. What was kept under another one may lack its last second. Empty: it is not known.
+	Machine string
+
 	Expect        int           // hosts that are to be; a majority is counted of them even when fewer have joined
 	AckOwner      bool          // sessions and locks are acknowledged without a copy
 	AckTimeout    time.Duration // how long to wait for the copy; 0: 50 ms
@@ -135,7 +138,7 @@ func New(cfg Config) (*Seat, error) {
 			return nil, fmt.Errorf("load the view: %w", err)
 		}
 	}
-	v, claims, err := decodeKept(kept)
+	v, claims, err := decodeKept(kept, cfg.Machine)
 	if err != nil {
 		return nil, fmt.Errorf("load the view: %w", err)
 	}
@@ -313,5 +316,18 @@ func (s *Seat) save(v *view) error {
 	if s.cfg.Disk == nil {
 		return nil
 	}
-	return s.cfg.Disk.Save(encodeKept(v, &s.claims))
+	return s.cfg.Disk.Save(encodeKept(v, &s.claims, s.cfg.Machine))
+}
+
+// Settle keeps that nothing of the copies can be lost with the power. It is for after Stop, when nothing changes any more.
+func (s *Seat) Settle() error {
+	if s.cfg.Disk == nil {
+		return nil
+	}
+	if err := s.sync(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cfg.Disk.Save(encodeKept(s.view(), &s.claims, durable))
 }

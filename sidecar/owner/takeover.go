@@ -304,11 +304,26 @@ func (s *Seat) tellOlder(v *view, bySource map[string][]int, found map[string]*s
 	s.says.warn("", "the newest copies of shards were not found: what was decided last may be lost", "older", older, "empty", empty, "view", v.id.String())
 }
 
-// tellOwn says that shards are served from a runner-up's copy: this host's.
-func (s *Seat) tellOwn(shards []int, found map[string]*survey) {
+// tellDoubt counts those of the shards that are served from a copy in doubt, for no other is as new.
+func (s *Seat) tellDoubt(shards []int, c *claims) {
 	n := 0
 	for _, shard := range shards {
-		if found[s.self.ID].claims[shard].role == asRunnerUp {
+		if c[shard].epoch > 0 && c[shard].role.inDoubt() {
+			n++
+		}
+	}
+	if n > 0 {
+		s.m.older.Add(float64(n))
+		s.says.warn("", "shards are served from copies of machines that were started anew: what was decided in the last second before may be lost", "shards", n)
+	}
+}
+
+// tellOwn says that shards are served from a runner-up's copy: this host's.
+func (s *Seat) tellOwn(shards []int, found map[string]*survey) {
+	s.tellDoubt(shards, &found[s.self.ID].claims)
+	n := 0
+	for _, shard := range shards {
+		if !found[s.self.ID].claims[shard].role.owner() {
 			n++
 		}
 	}
@@ -323,7 +338,8 @@ func (s *Seat) bringFrom(ctx context.Context, v *view, source string, shards []i
 	defer waits.Wait()
 	serve := func(got []int) {
 		from := fromOwner
-		if found[source].claims[got[0]].role == asRunnerUp {
+		s.tellDoubt(got, &found[source].claims)
+		if !found[source].claims[got[0]].role.owner() {
 			from = fromRunnerUp
 			s.says.warn("", "shards are served from a runner-up's copy, for their owner does not answer", "shards", len(got), "source", source)
 		}

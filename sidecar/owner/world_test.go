@@ -43,6 +43,7 @@ type host struct {
 	disk    *ram
 	journal *journal // nil: memory only
 	absent  bool     // not of the member set; guarded by w.mu
+	machine string   // the run of the machine; guarded by w.mu
 
 	seat    *Seat                    // guarded by w.mu; nil: down
 	store   *store.Store             // guarded by w.mu
@@ -82,6 +83,8 @@ func (l life) Save(b []byte) error {
 }
 
 func (l life) Ready() error { return nil }
+
+func (l life) Sync() error { return l.Commit() }
 
 func (l life) Commit() error {
 	if l.over() {
@@ -158,10 +161,10 @@ func (h *host) start() {
 	h.w.log("%s starts", h.id)
 	h.w.mu.Lock()
 	h.boot++
-	l := life{h, h.boot}
+	l, machine := life{h, h.boot}, "machine "+h.machine
 	h.w.mu.Unlock()
 	s := store.New(store.Limits{})
-	cfg := Config{Peers: h, Store: s, Clock: h.clock, Expect: h.w.expect}
+	cfg := Config{Peers: h, Store: s, Clock: h.clock, Expect: h.w.expect, Machine: machine}
 	if os.Getenv("COATCHECK_OWNER_LOG") != "" {
 		cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("host", h.id)
 	}

@@ -44,6 +44,8 @@ func (d *disk) Ready() error {
 	return nil
 }
 
+func (d *disk) Sync() error { return d.Commit() }
+
 func (d *disk) Commit() error {
 	d.broken.Store(d.full.Load())
 	return d.Ready()

@@ -99,11 +99,11 @@ func (f failing) Do(context.Context, *store.Command) (store.Result, error) {
 	return store.Result{}, f.err
 }
 
-// TestNothingIsGuessedWhenNothingIsDecided: an owner that does not answer is CLUSTERDOWN for every way to ask, never a miss.
+// TestNothingIsGuessedWhenNothingIsDecided: an owner that does not answer is CLUSTERDOWN for every way to ask, one that decided nothing TRYAGAIN, and neither a miss.
 func TestNothingIsGuessedWhenNothingIsDecided(t *testing.T) {
 	for err, class := range map[error]string{
 		fmt.Errorf("node b: %w", arbiter.ErrUnreachable): "-CLUSTERDOWN ",
-		fmt.Errorf("node b: %w", arbiter.ErrNotDecided):  "-CLUSTERDOWN ",
+		fmt.Errorf("node b: %w", arbiter.ErrNotDecided):  "-TRYAGAIN ",
 		arbiter.ErrSeveralOwners:                         "-CROSSSLOT ",
 		fmt.Errorf("disk: %w", arbiter.ErrCannotKeep):    "-MISCONF ",
 		fmt.Errorf("disk: %w", arbiter.ErrNotKept):       "-CLUSTERDOWN ",

@@ -76,11 +76,14 @@ func refusal(r *store.Result) failure {
 	return failure("ERR refused: " + r.Reason.String())
 }
 
-// undecided says why a command has no result.
+// undecided says why a command has no result. Programs tell the answers apart by their first word: CLUSTERDOWN may have been done, and must
+// not be repeated blindly; all others did nothing.
 func undecided(err error) failure {
 	switch {
-	case errors.Is(err, arbiter.ErrUnreachable), errors.Is(err, arbiter.ErrNotDecided):
+	case errors.Is(err, arbiter.ErrUnreachable):
 		return failure("CLUSTERDOWN " + err.Error())
+	case errors.Is(err, arbiter.ErrNotDecided):
+		return failure("TRYAGAIN " + err.Error())
 	case errors.Is(err, arbiter.ErrSeveralOwners):
 		return failure("CROSSSLOT " + err.Error())
 	case errors.Is(err, arbiter.ErrCannotKeep):

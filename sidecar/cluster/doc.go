@@ -33,6 +33,7 @@
 //   - A change of the member set is in the data directory before OnChange's functions hear of it, unless the disk fails, which is logged.
 //   - The member set shrinks by a leave, by an operator, when a host's address becomes another's, or for a host that was unseen for 24 hours while a
 //     majority of the set was alive. A minority never forgets the others, however long it is cut off.
+//   - Who left or was forgotten is not brought back by a host that was away and knows of an earlier run, but by a run that comes later.
 //   - Nothing is allocated on the word of a length; queues, frames and the questions served at a time are bounded.
 //
 // # Does not guarantee

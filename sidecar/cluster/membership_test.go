@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +130,40 @@ func TestLeaveTakesAHostOutEverywhere(t *testing.T) {
 		t.Errorf("a leave after the end: %v", err)
 	}
 	meshed(t, all[0], all[1], begin(t, back))
+}
+
+func TestWhoWasAwayBringsNobodyBackWhoLeft(t *testing.T) {
+	dirs := map[string]string{"web3": t.TempDir(), "web4": t.TempDir()}
+	cfgs := make(map[string]Config)
+	all := gather(t, 4, hasty, func(c *Config) {
+		c.Dir = dirs[c.Name]
+		cfgs[c.Name] = *c
+	})
+	away, left := fixed(cfgs["web3"], all[2]), fixed(cfgs["web4"], all[3])
+	id := all[3].Self().ID
+	all[2].Close() // it knows web4's first run, and will not hear of the second
+	all[3].Close()
+	second := begin(t, left)
+	meshed(t, all[0], all[1], second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_ = second.Leave(ctx) // its error names web3, which is away
+	second.Close()
+	for _, c := range all[:2] {
+		sees(t, c, id, "left", gonePast)
+	}
+	kept, err := disk{away.Dir}.loadMembers(away.ID)
+	if err != nil || !slices.ContainsFunc(kept.Members, func(m rosterMember) bool { return m.ID == id }) {
+		t.Fatalf("the host that was away does not know who left, and so can bring nobody back: %+v, %v", kept, err)
+	}
+	back := begin(t, away)
+	meshed(t, all[0], all[1], back)
+	sees(t, back, id, "left", gonePast)
+	for _, c := range all[:2] {
+		if m, ok := memberOf(c, id); ok {
+			t.Errorf("%s has %+v again", c.Self().Name, m)
+		}
+	}
 }
 
 func TestForgetIsToldToAll(t *testing.T) {

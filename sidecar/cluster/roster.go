@@ -82,10 +82,30 @@ func (s *set) merge(r roster, now time.Time) (changed bool) {
 	for _, g := range r.Gone {
 		changed = s.mergeGone(g, now) || changed
 	}
+	unheard := s.unheard(r)
 	for _, m := range r.Members {
-		changed = s.mergeMember(m, now) || changed
+		if !unheard[m.ID] {
+			changed = s.mergeMember(m, now) || changed
+		}
 	}
 	return s.dropMoved(now) || changed
+}
+
+// unheard returns the ids of which this host knows an end that a roster's teller has not heard of. Boot ids have no order, so
+// the teller's member may be a run from before that end. Who has heard of the end and has the member all the same knows that it
+// came back. The caller holds mu.
+func (s *set) unheard(r roster) map[string]bool {
+	heard := make(map[run]bool, len(r.Gone))
+	for _, g := range r.Gone {
+		heard[run{g.ID, g.Boot}] = true
+	}
+	ids := make(map[string]bool)
+	for k := range s.gone {
+		if !heard[k] {
+			ids[k.id] = true
+		}
+	}
+	return ids
 }
 
 // mergeMember takes in that a host is a member. The caller holds mu.
@@ -102,7 +122,8 @@ func (s *set) mergeMember(m rosterMember, now time.Time) bool {
 	return true
 }
 
-// mergeGone takes in that a run is gone. The caller holds mu.
+// mergeGone takes in that a run is gone, and with it all runs of that id before it. A member of another boot id came before it if
+// the end is news, unless the member is known to live: then it came back, and the news is late. The caller holds mu.
 func (s *set) mergeGone(g rosterGone, now time.Time) bool {
 	k := run{g.ID, g.Boot}
 	e := s.members[g.ID]
@@ -110,13 +131,15 @@ func (s *set) mergeGone(g rosterGone, now time.Time) bool {
 	if g.ID == s.self.ID || (current && e.Alive && !g.Left) {
 		return false // it lives
 	}
-	if known, ok := s.gone[k]; !ok || (g.Left && !known.left) {
+	known, heard := s.gone[k]
+	if !heard || (g.Left && !known.left) {
 		s.note(k, gone{g.Left, now})
 	}
-	if current {
+	over := current || (e != nil && !heard && !e.Alive && !e.greeted)
+	if over {
 		delete(s.members, g.ID)
 	}
-	return current
+	return over
 }
 
 // encode returns the roster as JSON.

@@ -19,6 +19,7 @@ const (
 type entry struct {
 	Member
 	joined  bool      // it is a member; others were only seen by gossip, which proves less than a greeting
+	greeted bool      // it said itself who it is, and gossip has not seen its end since
 	gossip  string    // host:port of its gossip
 	watched time.Time // since when this run has not seen it alive
 }
@@ -26,7 +27,7 @@ type entry struct {
 // run is one run of a member.
 type run struct{ id, boot string }
 
-// gone is why a member is not in the set any more. A leave is the member's own word, and a run that said it never comes
+// gone is why a member is not in the set any more: no run of its id up to that one is. A leave is the member's own word, and a run that said it never comes
 // back. Whoever was forgotten may have been cut off, and is a member again when it is seen alive.
 type gone struct {
 	left bool
@@ -98,6 +99,7 @@ func (s *set) met(g greeting, now time.Time) bool {
 		e = &entry{Member: Member{ID: g.ID, Name: g.Name, Addr: g.Addr, Seen: now}, gossip: g.Gossip, watched: now}
 		s.members[g.ID] = e
 	}
+	e.greeted = true
 	if e.joined && e.Boot == g.Boot {
 		return false
 	}
@@ -118,7 +120,7 @@ func (s *set) lost(id string, now time.Time) bool {
 	if e == nil || !e.Alive {
 		return false
 	}
-	e.Alive, e.Seen, e.watched = false, now, now
+	e.Alive, e.greeted, e.Seen, e.watched = false, false, now, now
 	if !e.joined {
 		delete(s.members, id)
 	}

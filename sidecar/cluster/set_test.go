@@ -140,6 +140,100 @@ func TestWhoLeftIsGoneUntilItStartsAgain(t *testing.T) {
 	s.expect(t, "its leave of the earlier run is told again", "a b")
 }
 
+// tells makes what a peer tells of a: the boot ids of the member, if there is one, and of runs that are gone.
+func tells(left bool, member string, ends ...string) roster {
+	var r roster
+	if member != "" {
+		a := host("a", member)
+		r.Members = []rosterMember{{ID: a.ID, Boot: a.Boot, Name: a.Name, Addr: a.Addr, Gossip: a.gossip}}
+	}
+	for _, boot := range ends {
+		r.Gone = append(r.Gone, rosterGone{ID: fakeID("a"), Boot: fakeID(boot), Left: left})
+	}
+	return r
+}
+
+func TestAnEndIsThatOfEarlierRunsToo(t *testing.T) {
+	sees := func(boot string) func(*set) {
+		return func(s *set) { s.saw(host("a", boot), noon) }
+	}
+	meets := func(boot string) func(*set) {
+		return func(s *set) { s.met(greets(host("a", boot)), noon) }
+	}
+	loses := func(s *set) { s.lost(fakeID("a"), noon) }
+	for _, left := range []bool{true, false} {
+		hears := func(member string, ends ...string) func(*set) {
+			return func(s *set) { s.merge(tells(left, member, ends...), noon) }
+		}
+		for _, c := range []struct {
+			what  string
+			news  []func(*set)
+			names string
+		}{
+			{"who was away hears of the end of run 2", []func(*set){hears("1"), hears("", "2")}, ""},
+			{"who was cut off does", []func(*set){sees("1"), meets("1"), loses, hears("", "2")}, ""},
+			{"who was away tells of run 1", []func(*set){hears("", "2"), hears("1")}, ""},
+			{"it does after run 2 was here", []func(*set){sees("2"), meets("2"), loses, hears("", "2"), hears("1")}, ""},
+			{"it tells again when it has heard of the end", []func(*set){hears("1"), hears("", "2"), hears("", "2"), hears("1")}, ""},
+			{"it knows of an older end only", []func(*set){hears("", "1", "3"), hears("2", "1")}, ""},
+
+			{"run 3 is alive, and the end of run 2 is late", []func(*set){sees("3"), meets("3"), hears("", "2")}, "a"},
+			{"run 3 has greeted, and gossip is later still", []func(*set){meets("3"), hears("", "2")}, "-a"},
+			{"run 3 replaced a dead run 1 by its greeting", []func(*set){hears("1"), meets("3"), hears("", "2")}, "-a"},
+			{"run 3 came after the end of run 2", []func(*set){hears("", "2"), sees("3"), meets("3")}, "a"},
+			{"it crashed, and the end of run 2 is told again", []func(*set){hears("", "2"), sees("3"), meets("3"), loses, hears("", "2")}, "-a"},
+			{"who was away hears of the end and the return", []func(*set){hears("1"), hears("3", "2")}, "-a"},
+			{"a new host does", []func(*set){hears("3", "2")}, "-a"},
+			{"who knew of the end hears of the return", []func(*set){hears("", "2"), hears("3", "2")}, "-a"},
+			{"who was away tells of run 1 after the return", []func(*set){hears("3", "2"), hears("1")}, "-a"},
+			{"run 3 ended too", []func(*set){hears("3", "2"), hears("", "2", "3"), hears("3", "2")}, ""},
+		} {
+			s := setOf()
+			for _, news := range c.news {
+				news(s)
+			}
+			s.expect(t, fmt.Sprintf("%s (left: %t)", c.what, left), c.names)
+		}
+	}
+}
+
+func TestAReturnIsKeptOnDiskWithTheEndBeforeIt(t *testing.T) {
+	s := setOf()
+	s.merge(tells(true, "", "2"), noon)
+	s.met(greets(host("a", "3")), noon)
+	again := setOf()
+	again.merge(s.roster(noon), noon)
+	again.expect(t, "after a restart", "-a")
+	again.merge(tells(true, "", "2"), noon)
+	again.expect(t, "the end is told again", "-a")
+}
+
+func TestForgettingIsForEarlierRunsToo(t *testing.T) {
+	s := setOf("a")
+	s.met(greets(host("a", "2")), noon)
+	s.lost(fakeID("a"), noon)
+	if err := s.forget(fakeID("a"), noon); err != nil {
+		t.Fatal(err)
+	}
+	away := setOf()
+	away.merge(tells(false, "1"), noon)
+	s.merge(away.roster(noon), noon)
+	s.expect(t, "a host that was away tells of run 1", "")
+	away.merge(s.roster(noon), noon)
+	away.expect(t, "it hears that a is forgotten", "")
+	s.met(greets(host("a", "3")), noon)
+	away.merge(s.roster(noon), noon)
+	away.expect(t, "it hears that a is back", "-a")
+}
+
+func TestALeaveIsNotThatOfACopyWhichIsAlive(t *testing.T) {
+	s := setOf("a")
+	s.merge(tells(true, "", "copy"), noon)
+	s.expect(t, "a host with a's id left", "a")
+	s.lost(fakeID("a"), noon)
+	s.expect(t, "a died after it", "-a")
+}
+
 func TestForgettingIsForTheDead(t *testing.T) {
 	s := setOf("a", "b")
 	s.lost(fakeID("a"), noon)

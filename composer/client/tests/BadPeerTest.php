@@ -11,6 +11,7 @@ use Coatcheck\Client\Exception\TimeoutException;
 use Coatcheck\Client\Exception\UnavailableException;
 use Coatcheck\Client\Tests\Support\BadPeer;
 use PHPUnit\Framework\Attributes\DataProvider;
+use PHPUnit\Framework\Attributes\TestWith;
 use PHPUnit\Framework\TestCase;
 
 /**
@@ -160,6 +161,25 @@ final class BadPeerTest extends TestCase
         yield 'of zeros' => [str_repeat("\0", 1 << 20), 'more came back'];
         yield 'of answers that nobody asked for' => [str_repeat(BadPeer::answer(0x7ffffff0, true), 1000), 'more came back'];
         yield 'of a frame that is too long' => [str_repeat("\x7f", 1 << 20), 'more came back'];
+    }
+
+    /**
+     * @testWith ["plain"]
+     *           ["auto"]
+     */
+    #[TestWith(['plain'])]
+    #[TestWith(['auto'])]
+    public function testAnAnswerThatWouldExhaustTheMemoryIsRefused(string $codec): void
+    {
+        $peer = new BadPeer($this->socket, static function ($connection): void {
+            $id = BadPeer::readId($connection);
+            $nils = str_repeat("\xc0", 15 << 20);
+            fwrite($connection, BadPeer::frame("\x94\x01\xce" . pack('N', $id) . "\xc0\xdd" . pack('N', 15 << 20) . $nils));
+            fread($connection, 1);
+        }, maxFrame: 16 << 20);
+        $this->expectException(ProtocolException::class);
+        $this->expectExceptionMessage("$peer->socket: kv.get: what came back is not a message (its values do not fit");
+        $this->client($codec)->get('key');
     }
 
     public function testAPeerThatDripsBytesDoesNotExtendTheDeadline(): void

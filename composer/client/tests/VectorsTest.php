@@ -108,6 +108,88 @@ final class VectorsTest extends TestCase
         self::assertGreaterThan(0, $read);
     }
 
+    /**
+     * @dataProvider bombs
+     */
+    #[DataProvider('bombs')]
+    public function testWhatMemoryLimitHasNoRoomForIsRefusedAndNoFatalError(Codec $codec, string $mark, string $value): void
+    {
+        $count = intdiv(4 << 20, strlen($value));
+        $bytes = $mark . pack('N', $count) . str_repeat($value, $count);
+        $before = ini_get('memory_limit');
+        foreach ([memory_get_usage() + (64 << 20), (memory_get_usage() >> 10) + (64 << 10) . 'K'] as $limit) {
+            ini_set('memory_limit', (string) $limit);
+            try {
+                $codec->decode($bytes);
+                self::fail('it was decoded');
+            } catch (MalformedMessage $malformed) {
+                self::assertMatchesRegularExpression('/the (59|60) MB that memory_limit/', $malformed->getMessage());
+            } finally {
+                ini_set('memory_limit', $before);
+            }
+        }
+    }
+
+    /** @return iterable<string, array{Codec, string, string}> */
+    public static function bombs(): iterable
+    {
+        $bombs = [
+            'nils' => ["\xdd", "\xc0"],
+            'empty lists' => ["\xdd", "\x90"],
+            'lists of one' => ["\xdd", "\x91\xc0"],
+            'maps of one' => ["\xdd", "\x81\xa0\xc0"],
+            'lists of eight, counted long' => ["\xdd", "\xdc\0\x08\1\2\3\4\5\6\7\xff"],
+            'maps, counted long' => ["\xdd", "\xde\0\1\xa0\xdf\0\0\0\1\xa1k\xcc\x80"],
+            'short strings' => ["\xdd", "\xa1x"],
+            'short bytes' => ["\xdd", "\xc4\1x"],
+            'a map' => ["\xdf", "\xa1xx"],
+        ];
+        foreach ([new PlainCodec(), new ExtMsgpackCodec()] as $codec) {
+            foreach ($bombs as $name => $bomb) {
+                yield "$name (" . $codec::class . ')' => [$codec, ...$bomb];
+            }
+        }
+    }
+
+    public function testLargeMessagesThatFitComeBackFromBothCodecs(): void
+    {
+        $values = [
+            'text' => str_repeat("\x80\xdf\xff\xff\xff\xff", 1 << 20),
+            'short' => array_map(strval(...), range(1, 100_000)),
+            'integers' => range(-100_000, 100_000, 7),
+            'floats' => array_fill(0, 1000, 0.5),
+            'long' => array_fill(0, 5, str_repeat('y', 300)),
+            'maps' => array_fill(0, 10_000, ['key' => true, 'list' => [null, [1.5]]]),
+            'map' => array_combine(array_map(static fn (int $n) => "k$n", range(1, 70_000)), range(1, 70_000)),
+        ];
+        $bytes = (new PlainCodec())->encode($values);
+        $before = ini_get('memory_limit');
+        try {
+            foreach (['-1', '1G', '384M'] as $limit) {
+                ini_set('memory_limit', $limit);
+                self::assertTrue($values === (new PlainCodec())->decode($bytes));
+                self::assertTrue($values === (new ExtMsgpackCodec())->decode($bytes));
+            }
+        } finally {
+            ini_set('memory_limit', $before);
+        }
+    }
+
+    public function testLargeMessagesThatAreCutShortAreMalformed(): void
+    {
+        $bytes = (new PlainCodec())->encode([str_repeat('x', 2 << 20), 300]);
+        foreach ([strlen($bytes) - 1, strlen($bytes) - 2, 2 << 20] as $length) {
+            foreach ([new PlainCodec(), new ExtMsgpackCodec()] as $codec) {
+                try {
+                    $codec->decode(substr($bytes, 0, $length));
+                    self::fail('it was decoded');
+                } catch (MalformedMessage $malformed) {
+                    self::assertStringNotContainsString('memory_limit', $malformed->getMessage());
+                }
+            }
+        }
+    }
+
     private static function bytes(mixed $value): mixed
     {
         if (!is_array($value)) {

@@ -18,9 +18,9 @@ interface Codec
 
     /**
      * The value of exactly these bytes, which come from a peer that is not trusted: no length in them leads
-     * to an allocation that the bytes do not pay for.
+     * to an allocation that the bytes do not pay for, and what memory_limit has no room for is not decoded at all.
      *
-     * @throws MalformedMessage when the bytes are not one value
+     * @throws MalformedMessage when the bytes are not one value, or one too large for this process
      */
     public function decode(string $bytes): mixed;
 }

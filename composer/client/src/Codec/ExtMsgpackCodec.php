@@ -30,6 +30,7 @@ final class ExtMsgpackCodec implements Codec
 
     public function decode(string $bytes): mixed
     {
+        Weight::check($bytes);
         $value = @$this->messagePack->unpack($bytes);
         if ($value === false && $bytes !== "\xc2") {
             throw new MalformedMessage('ext-msgpack cannot read it');

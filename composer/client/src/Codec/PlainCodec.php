@@ -16,6 +16,7 @@ final class PlainCodec implements Codec
 
     public function decode(string $bytes): mixed
     {
+        Weight::check($bytes);
         return (new Decoder($bytes))->decode();
     }
 }
